@@ -1,0 +1,220 @@
+//! The event catalogue: everything a run does that anybody may want to count, judge or draw.
+//!
+//! Both worlds tell their story in these events and in nothing else; measures, judges, results and
+//! charts read only them. Events are small and `Copy`, so that a run streams them and keeps none.
+//! Leans on `machine` and the words of `nats`.
+
+mod encode;
+
+pub use encode::{EncodedEvent, TraceHasher};
+
+use crate::machine::Time;
+use crate::nats::{BatchSequence, GapMode, Operation, StreamSequence};
+
+/// A publisher of the run, numbered from 0 in the order of the file.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PublisherId(pub u32);
+
+/// A batch of the run, numbered from 0 in the order in which batches open.
+///
+/// Batch ids on the wire are random names; events never order or hash by them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct BatchNumber(pub u32);
+
+/// How a batch ended for its publisher.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Outcome {
+    /// A PubAck answered the commit.
+    Committed = 0,
+    /// The server ended the batch early (gap, refused message) and said so in a PubAck.
+    EndedByServer = 1,
+    /// The server refused the batch with an error: the code is in the event.
+    Refused = 2,
+    /// No reply within the ack timeout.
+    TimedOut = 3,
+    /// Nobody listens on the subject (status 503).
+    NoResponders = 4,
+    /// The publisher left without a commit, as the file says.
+    Abandoned = 5,
+    /// The run ended first (Ctrl-C, time limit).
+    Interrupted = 6,
+    /// The client gave up for a reason of its own (a frame it cannot read, a closed connection).
+    ClientError = 7,
+}
+
+/// What a server, its stream or a link did to a frame: the reason of an [`Event::Dropped`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum DropCause {
+    /// The ingest queue was full; the sender gets status 429.
+    IngestQueue = 0,
+    /// A fault of the file took it.
+    Fault = 1,
+    /// The link was cut.
+    Cut = 2,
+    /// Nobody listens on the subject; the sender gets status 503.
+    NoResponders = 3,
+}
+
+/// The API calls whose latency is measured.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum ApiOperation {
+    /// Stream creation.
+    Create = 0,
+    /// Stream update.
+    Update = 1,
+    /// Stream deletion.
+    Delete = 2,
+    /// Stream purge.
+    Purge = 3,
+    /// Stream information.
+    Info = 4,
+    /// Read of one message.
+    MessageGet = 5,
+    /// Deletion of one message.
+    MessageDelete = 6,
+}
+
+/// One thing that happened. `…Seen` is what a client took in, `…Sent` what the server sent out.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Event {
+    // -- client ------------------------------------------------------------------------------
+    /// A publisher begins a batch with these settings.
+    BatchStarted {
+        publisher: PublisherId,
+        batch: BatchNumber,
+        flow: u16,
+        outstanding_acks: u16,
+        gap: GapMode,
+    },
+    /// A message left the publisher. `intended` is when the load wanted it sent.
+    Published {
+        batch: BatchNumber,
+        operation: Operation,
+        bytes: u32,
+        sequence: BatchSequence,
+        intended: Time,
+    },
+    /// The gate shut: the publisher waits for an ack.
+    Blocked { batch: BatchNumber },
+    /// The gate opened again (or the wait ended in another way).
+    Unblocked { batch: BatchNumber },
+    /// A flow ack reached the publisher.
+    AckSeen {
+        batch: BatchNumber,
+        flow: u16,
+        sequence: BatchSequence,
+    },
+    /// A gap reached the publisher: `expected..received` are missing.
+    GapSeen {
+        batch: BatchNumber,
+        expected: BatchSequence,
+        received: BatchSequence,
+    },
+    /// A flow error reached the publisher.
+    ErrorSeen {
+        batch: BatchNumber,
+        code: u16,
+        sequence: BatchSequence,
+    },
+    /// A PubAck reached the publisher.
+    PubAckSeen {
+        batch: BatchNumber,
+        duplicate: bool,
+        count: BatchSequence,
+        sequence: StreamSequence,
+    },
+    /// An error in place of a PubAck reached the publisher: `code` is its `err_code`, or 503 / 429
+    /// for a bare status.
+    RefusalSeen { batch: BatchNumber, code: u16 },
+    /// The batch is over for its publisher; `code` is 0 or the error that ended it, `acknowledged`
+    /// the highest sequence it knows to be covered.
+    BatchEnded {
+        batch: BatchNumber,
+        outcome: Outcome,
+        code: u16,
+        acknowledged: BatchSequence,
+    },
+    /// The publisher has no more to do.
+    PublisherDone { publisher: PublisherId },
+
+    // -- server ------------------------------------------------------------------------------
+    /// The server opened a batch: `open` fast batches are now registered, the first flow is `flow`.
+    BatchOpened {
+        batch: BatchNumber,
+        open: u32,
+        flow: u16,
+    },
+    /// The server forgot a batch: after its PubAck, or after the idle timeout (`idle`).
+    BatchForgotten { batch: BatchNumber, idle: bool },
+    /// A message of a batch went into the stream.
+    Stored {
+        batch: BatchNumber,
+        bytes: u32,
+        digest: u32,
+        sequence: BatchSequence,
+        stream_sequence: StreamSequence,
+    },
+    /// A message of a batch carried a message id that the stream knows: not stored again.
+    Deduplicated {
+        batch: BatchNumber,
+        sequence: BatchSequence,
+    },
+    /// A message was refused.
+    Rejected {
+        batch: BatchNumber,
+        code: u16,
+        sequence: BatchSequence,
+    },
+    /// A frame was lost.
+    Dropped {
+        batch: BatchNumber,
+        cause: DropCause,
+        sequence: BatchSequence,
+    },
+    /// A flow ack left the server.
+    AckSent {
+        batch: BatchNumber,
+        flow: u16,
+        sequence: BatchSequence,
+    },
+    /// A gap left the server.
+    GapSent {
+        batch: BatchNumber,
+        expected: BatchSequence,
+        received: BatchSequence,
+    },
+    /// A flow error left the server.
+    ErrorSent {
+        batch: BatchNumber,
+        code: u16,
+        sequence: BatchSequence,
+    },
+    /// The PubAck of a batch left the server.
+    PubAckSent {
+        batch: BatchNumber,
+        duplicate: bool,
+        count: BatchSequence,
+        sequence: StreamSequence,
+    },
+    /// An error in place of a PubAck left the server.
+    RefusalSent { batch: BatchNumber, code: u16 },
+
+    // -- surroundings ------------------------------------------------------------------------
+    /// A fault of the file fired; numbered from 0 in the order of the file.
+    Fault { fault: u32 },
+    /// An API call was answered.
+    ApiAnswered {
+        operation: ApiOperation,
+        code: u16,
+        latency: Time,
+    },
+}
+
+/// Reads events as they happen. It cannot answer, so no run depends on who watches it.
+pub trait Observer {
+    /// Takes one event of the moment `at`; moments never go back.
+    fn see(&mut self, at: Time, event: &Event);
+}

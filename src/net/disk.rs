@@ -1,0 +1,47 @@
+//! A disk: one write at a time, each with a fixed cost, a cost per byte and perhaps a sync.
+//!
+//! Leans on `machine`.
+
+use crate::machine::Time;
+
+/// A disk that serves one write after the other.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Disk {
+    write_latency: Time,
+    picoseconds_per_byte: u64,
+    sync_latency: Time,
+}
+
+impl Disk {
+    /// A disk with `write_latency` for each write, `bytes_per_second`, and `sync_latency` after
+    /// each write ([`Time::ZERO`]: no sync).
+    pub fn new(write_latency: Time, bytes_per_second: u64, sync_latency: Time) -> Self {
+        let picoseconds_per_byte = 1_000_000_000_000 / bytes_per_second.max(1);
+        Self {
+            write_latency,
+            picoseconds_per_byte,
+            sync_latency,
+        }
+    }
+
+    /// How long `writes` writes of `bytes` together take.
+    pub fn span(&self, writes: u64, bytes: u64) -> Time {
+        let each = (self.write_latency + self.sync_latency).as_nanos();
+        Time::from_nanos(
+            writes.saturating_mul(each) + bytes.saturating_mul(self.picoseconds_per_byte) / 1_000,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sync_is_paid_for_each_write() {
+        let quiet = Disk::new(Time::from_nanos(700), 1_000_000_000, Time::ZERO);
+        let careful = Disk::new(Time::from_nanos(700), 1_000_000_000, Time::from_micros(210));
+        assert_eq!(quiet.span(10, 1_000), Time::from_nanos(8_000));
+        assert_eq!(careful.span(10, 1_000), Time::from_nanos(2_108_000));
+    }
+}

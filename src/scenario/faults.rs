@@ -1,0 +1,84 @@
+//! `[[faults]]`: what goes wrong, where and when. Simulator only.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::units::Span;
+
+/// One fault. `action` decides which other keys it takes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    /// What happens.
+    pub action: FaultAction,
+    /// Where it happens.
+    #[serde(default)]
+    pub place: FaultPlace,
+    /// Which frames are meant; not for `cut`.
+    pub frame: Option<FrameKind>,
+    /// The publisher whose frames are meant, from 0; absent: each publisher, counted apart.
+    pub publisher: Option<u32>,
+    /// The n-th such frame, from 1.
+    pub nth: Option<u64>,
+    /// So many frames from the n-th on.
+    #[serde(default = "one")]
+    pub count: u64,
+    /// How much later a delayed frame (and with it the lane behind it) arrives; for a duplicate,
+    /// how much later the copy does.
+    pub delay: Option<Span>,
+    /// When a link is cut.
+    pub from: Option<Span>,
+    /// When it heals; absent: never.
+    pub until: Option<Span>,
+}
+
+const fn one() -> u64 {
+    1
+}
+
+/// What a fault does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultAction {
+    /// The frame is lost.
+    Drop,
+    /// The frame is late, and everything behind it on the same connection.
+    Delay,
+    /// The frame arrives twice.
+    Duplicate,
+    /// Nothing passes the link between a publisher and the server, in either direction, from
+    /// `from` until `until`.
+    Cut,
+}
+
+/// Where a fault acts. A frame lost at the server's output or on the route is *synthetic*: a living
+/// TCP connection loses nothing. A cut is *realistic*.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultPlace {
+    /// As the frame leaves its sender's process (the server for replies, the client for publishes).
+    #[default]
+    Output,
+    /// Between client and server.
+    Route,
+}
+
+/// A kind of frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FrameKind {
+    /// A message with operation start, append or commit.
+    Message,
+    /// An end of batch.
+    Eob,
+    /// A ping.
+    Ping,
+    /// A flow ack.
+    FlowAck,
+    /// A gap.
+    Gap,
+    /// A flow error.
+    FlowError,
+    /// A PubAck, error or not.
+    PubAck,
+}

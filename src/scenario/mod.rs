@@ -1,0 +1,21 @@
+//! The scenario language: one file says what a run does, in the simulator or on a live cluster.
+//!
+//! A *scenario* (`sims/`) may describe the modelled surroundings too; a *workload* (`workloads/`)
+//! is the same file without them. Everything here is a valid value once parsed: `parse` reports
+//! bad input with file, line, key and what is allowed. Leans on `units`, the words of `nats`, and
+//! the settings of the cores.
+
+mod faults;
+mod file;
+mod publishers;
+mod stream;
+mod surroundings;
+
+pub use faults::{Fault, FaultAction, FaultPlace, FrameKind};
+pub use file::{Expect, ExpectedVerdict, InputError, Scenario, Settings};
+pub use publishers::{
+    Arrival, ClientKind, Commit, GapWord, Gate, HeaderRule, Pause, PayloadSize, Publishers,
+    SizeRange, Subjects,
+};
+pub use stream::{Discard, Storage, StreamSettings};
+pub use surroundings::{Defect, DiskSettings, NetworkSettings, ServerSettings, SyncPolicy};

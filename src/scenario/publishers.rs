@@ -1,0 +1,208 @@
+//! `[[publishers]]`: who publishes, how much, how fast and with which settings.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::units::{Bytes, Span};
+
+/// A group of publishers with the same settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Publishers {
+    /// Name of the group, shown in results.
+    pub name: String,
+    /// How many publishers, 1..=100000. Each has a connection of its own.
+    pub count: u32,
+    /// Which client code publishes.
+    pub client: ClientKind,
+    /// Initial and highest flow: an ack every this many messages, 1..=65535.
+    pub flow: u16,
+    /// Flow acks that may be outstanding before the gate shuts, 1..=3 (ADR-50, "Flow Control").
+    pub outstanding_acks: u8,
+    /// What a gap does: `"fail"` ends the batch, `"ok"` goes on.
+    pub gap: GapWord,
+    /// Longest wait for an ack; a ping goes out every third of it. 1ms..=1h.
+    pub ack_timeout: Span,
+    /// Where the gate is tested. ADR-50 publishes first; `"before-publish"` is the gate of the
+    /// Rust client 0.3.0. Core client only.
+    pub gate: Gate,
+    /// Messages per batch, 1..=4294967295; a commit that stores a message counts.
+    pub messages: u32,
+    /// Batches that each publisher sends, one after the other, 1..=1000000; 0: until `stop`.
+    pub batches: u32,
+    /// How a batch ends.
+    pub commit: Commit,
+    /// Payload: a size, or `{ min, max }` for sizes drawn evenly.
+    pub payload: PayloadSize,
+    /// Subject; `{publisher}` becomes the publisher's number. Must match the stream's subjects.
+    pub subject: String,
+    /// Spread over this many subjects: `.0`, `.1`, … is appended in turn. 1..=1000000.
+    pub subjects: u32,
+    /// When messages are offered.
+    pub arrival: Arrival,
+    /// Messages per second of each publisher, for `constant` and `poisson` arrivals. Above 0, at
+    /// most 10000000.
+    pub rate_per_second: Option<f64>,
+    /// When the first publisher of the group starts.
+    pub start: Span,
+    /// Time between the starts of two publishers of the group.
+    pub stagger: Span,
+    /// When the group stops offering messages and ends its batches as `commit` says.
+    pub stop: Option<Span>,
+    /// Idle times, in the order of messages.
+    pub pauses: Vec<Pause>,
+    /// Give each message a `Nats-Msg-Id`.
+    pub message_ids: bool,
+    /// Extra headers on some messages.
+    pub headers: Vec<HeaderRule>,
+}
+
+impl Default for Publishers {
+    fn default() -> Self {
+        Self {
+            name: "publishers".to_owned(),
+            count: 1,
+            client: ClientKind::Core,
+            flow: 100,
+            outstanding_acks: 2,
+            gap: GapWord::Fail,
+            ack_timeout: Span(crate::machine::Time::from_secs(5)),
+            gate: Gate::AfterPublish,
+            messages: 10_000,
+            batches: 1,
+            commit: Commit::Eob,
+            payload: PayloadSize::Fixed(Bytes(1_024)),
+            subject: "tidegate.{publisher}".to_owned(),
+            subjects: 1,
+            arrival: Arrival::Closed,
+            rate_per_second: None,
+            start: Span::default(),
+            stagger: Span::default(),
+            stop: None,
+            pauses: Vec::new(),
+            message_ids: false,
+            headers: Vec::new(),
+        }
+    }
+}
+
+/// The code that publishes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClientKind {
+    /// tidegate's own publisher, by the rule of ADR-50.
+    Core,
+    /// The unmodified `FastPublisher` of the crate `jetstream-extra`.
+    JetstreamExtra,
+}
+
+/// Gap mode as files write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GapWord {
+    /// A gap is reported and the batch goes on.
+    Ok,
+    /// A gap ends the batch.
+    Fail,
+}
+
+/// Where the window is tested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Gate {
+    /// Publish, then wait while `acked + flow x outstanding <= sent` (ADR-50).
+    AfterPublish,
+    /// Wait while `acked + flow x outstanding <= next`, then publish; commits wait too.
+    BeforePublish,
+}
+
+/// How a batch ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Commit {
+    /// An end-of-batch message that is not stored (operation 3).
+    Eob,
+    /// The last message commits and is stored (operation 2).
+    Message,
+    /// Never: the publisher leaves, and the server forgets the batch after its idle timeout.
+    None,
+}
+
+/// Payload sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    untagged,
+    expecting = "a size such as \"1KiB\", or { min = \"64B\", max = \"1KiB\" }"
+)]
+pub enum PayloadSize {
+    /// Always this size.
+    Fixed(Bytes),
+    /// Drawn evenly from this range.
+    Range(SizeRange),
+}
+
+/// A range of sizes, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SizeRange {
+    /// Smallest.
+    pub min: Bytes,
+    /// Largest.
+    pub max: Bytes,
+}
+
+/// When messages are offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrival {
+    /// Closed loop: the next message as soon as the publisher takes one.
+    Closed,
+    /// Open loop at an even rate.
+    Constant,
+    /// Open loop with exponential distances.
+    Poisson,
+}
+
+/// A pause of the application, in each batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pause {
+    /// After this many messages of the batch, 1 or more.
+    pub after: u32,
+    /// For this long.
+    #[serde(rename = "for")]
+    pub span: Span,
+}
+
+/// A header on the messages `from..=to` of each batch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HeaderRule {
+    /// First batch sequence, 1 or more.
+    pub from: u32,
+    /// Last batch sequence, at least `from`.
+    pub to: u32,
+    /// Header name.
+    pub name: String,
+    /// Header value.
+    pub value: String,
+}
+
+/// The subjects of one publisher.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subjects {
+    /// In the order in which they are used.
+    pub names: Vec<String>,
+}
+
+impl Publishers {
+    /// The subjects that publisher number `publisher` of the run uses in turn.
+    pub fn subjects_of(&self, publisher: u32) -> Subjects {
+        let base = self.subject.replace("{publisher}", &publisher.to_string());
+        let names = match self.subjects {
+            1 => vec![base],
+            count => (0..count).map(|index| format!("{base}.{index}")).collect(),
+        };
+        Subjects { names }
+    }
+}

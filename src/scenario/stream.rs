@@ -1,0 +1,79 @@
+//! `[stream]`: the stream that takes the messages.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Time;
+use crate::units::{Bytes, Span};
+
+/// The stream of the run. Absent limits are unlimited.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct StreamSettings {
+    /// Name.
+    pub name: String,
+    /// Subjects, with wildcards.
+    pub subjects: Vec<String>,
+    /// Where messages are kept.
+    pub storage: Storage,
+    /// Replicas, 1, 3 or 5. The simulator models 1 for now.
+    pub replicas: u8,
+    /// What happens at a limit.
+    pub discard: Discard,
+    /// Most messages kept.
+    pub max_messages: Option<u64>,
+    /// Most bytes kept.
+    pub max_bytes: Option<Bytes>,
+    /// Largest message: headers and payload.
+    pub max_message_size: Option<Bytes>,
+    /// Most messages kept of one subject.
+    pub max_messages_per_subject: Option<u64>,
+    /// With `discard = "new"`: refuse at the limit of a subject, too.
+    pub discard_new_per_subject: bool,
+    /// How long message ids are remembered.
+    pub duplicate_window: Span,
+    /// Whether the stream takes fast batches.
+    pub allow_batched: bool,
+    /// No answers to publishes (a batch loses its first ack by it).
+    pub no_ack: bool,
+}
+
+impl Default for StreamSettings {
+    fn default() -> Self {
+        Self {
+            name: "TIDEGATE".to_owned(),
+            subjects: vec!["tidegate.>".to_owned()],
+            storage: Storage::File,
+            replicas: 1,
+            discard: Discard::Old,
+            max_messages: None,
+            max_bytes: None,
+            max_message_size: None,
+            max_messages_per_subject: None,
+            discard_new_per_subject: false,
+            duplicate_window: Span(Time::from_secs(120)),
+            allow_batched: true,
+            no_ack: false,
+        }
+    }
+}
+
+/// Where a stream keeps its messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Storage {
+    /// In files.
+    File,
+    /// In memory.
+    Memory,
+}
+
+/// What a stream does at a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Discard {
+    /// Drops the oldest messages.
+    Old,
+    /// Refuses new messages.
+    New,
+}

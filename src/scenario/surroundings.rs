@@ -1,0 +1,133 @@
+//! `[server]`, `[disk]`, `[network]`: what the simulator models around the publishers.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Time;
+use crate::units::{BitRate, Bytes, Span};
+
+/// The modelled server. Costs are measured once on one machine and uncalibrated.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServerSettings {
+    /// Which nats-server is modelled: `"2.15.1"`.
+    pub version: String,
+    /// Flow shared by the fast batches of a stream, 1..=65535.
+    pub flow_total: u16,
+    /// A batch without messages for this long is forgotten.
+    pub batch_idle_timeout: Span,
+    /// Most fast batches in flight on a stream, 1 or more.
+    pub batches_per_stream: u32,
+    /// Most fast batches in flight on the server, 1 or more.
+    pub batches_per_server: u32,
+    /// Most messages in the ingest queue of a stream, 1 or more.
+    pub ingest_messages: u32,
+    /// Most bytes in the ingest queue of a stream.
+    pub ingest_bytes: Bytes,
+    /// Server time for each message taken from the ingest queue.
+    pub message_cost: Span,
+    /// Server time for each KiB of such a message.
+    pub kibibyte_cost: Span,
+    /// Server time for an API call.
+    pub api_cost: Span,
+    /// Bugs switched on in the model or the core client, for the judges to find.
+    pub defects: Vec<Defect>,
+}
+
+impl Default for ServerSettings {
+    fn default() -> Self {
+        Self {
+            version: "2.15.1".to_owned(),
+            flow_total: 500,
+            batch_idle_timeout: Span(Time::from_secs(10)),
+            batches_per_stream: 1_000,
+            batches_per_server: 50_000,
+            ingest_messages: 100_000,
+            ingest_bytes: Bytes(128 << 20),
+            message_cost: Span(Time::from_nanos(3_600)),
+            kibibyte_cost: Span(Time::from_nanos(2_300)),
+            api_cost: Span(Time::from_micros(200)),
+            defects: Vec::new(),
+        }
+    }
+}
+
+/// A bug that can be switched on. Each is there for a judge that must find it.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Defect {
+    /// The server acks a full flow interval before it has stored it.
+    AckBeforeStore,
+    /// The PubAck counts one message too many.
+    PubAckCountsOneMore,
+    /// The stream stores each hundredth message twice.
+    StoreTwice,
+    /// The server sends every second flow ack only.
+    AckHalfAsOften,
+    /// The publisher sends on when its gate is shut.
+    PublisherIgnoresGate,
+    /// The publisher waits without pings and without a deadline.
+    PublisherWaitsForEver,
+}
+
+/// Each direction of each connection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NetworkSettings {
+    /// One-way latency.
+    pub latency: Span,
+    /// Largest extra latency, drawn evenly for each frame; order is kept.
+    pub jitter: Span,
+    /// Bandwidth.
+    pub bandwidth: BitRate,
+    /// Most bytes under way, unacknowledged by the far end.
+    pub window: Bytes,
+}
+
+impl Default for NetworkSettings {
+    fn default() -> Self {
+        Self {
+            latency: Span(Time::from_micros(100)),
+            jitter: Span::default(),
+            bandwidth: BitRate(10_000_000_000),
+            window: Bytes(4 << 20),
+        }
+    }
+}
+
+/// The disk under a file store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DiskSettings {
+    /// Time of one write call, without its bytes.
+    pub write_latency: Span,
+    /// Bytes per second.
+    pub bytes_per_second: Bytes,
+    /// When written data is synced.
+    pub sync: SyncPolicy,
+    /// Time of one sync.
+    pub sync_latency: Span,
+}
+
+impl Default for DiskSettings {
+    fn default() -> Self {
+        Self {
+            write_latency: Span(Time::from_nanos(700)),
+            bytes_per_second: Bytes(1_000_000_000),
+            sync: SyncPolicy::Never,
+            sync_latency: Span(Time::from_micros(210)),
+        }
+    }
+}
+
+/// When written data reaches the disk for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SyncPolicy {
+    /// In the background, at no cost to a message (nats-server's default: every two minutes).
+    Never,
+    /// After each message (`sync_interval: always`).
+    Always,
+}
