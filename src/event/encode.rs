@@ -142,6 +142,7 @@ impl Event {
                 operation,
                 sequence,
             } => [head(25, operation as u64, 0, batch.0), at, sequence.0, 0, 0],
+            Self::AtRest { batch } => [head(26, 0, 0, batch.0), at, 0, 0, 0],
             Self::AckSent {
                 batch,
                 flow,

@@ -5,9 +5,11 @@
 //! Leans on `machine`, the words of `nats` and the outcomes of `batch`.
 
 mod encode;
+mod table;
 
 pub use crate::batch::fast::publisher::Outcome;
 pub use encode::{EncodedEvent, TraceHasher};
+pub use table::BatchTable;
 
 use crate::machine::Time;
 use crate::nats::{BatchSequence, GapMode, Operation, StreamSequence};
@@ -80,7 +82,7 @@ pub enum Event {
     Blocked { batch: BatchNumber },
     /// The gate opened again (or the wait ended in another way).
     Unblocked { batch: BatchNumber },
-    /// A flow ack reached the publisher.
+    /// A flow ack reached the publisher. `flow` 0: the client does not tell it.
     AckSeen {
         batch: BatchNumber,
         flow: u16,
@@ -187,6 +189,10 @@ pub enum Event {
     },
     /// An error in place of a PubAck left the server.
     RefusalSent { batch: BatchNumber, code: u16 },
+
+    /// Nothing of this batch is under way: no frame on its links, nothing in the server's queues.
+    /// Told where a wait ends without its reply, so that a slow reply is not taken for a stall.
+    AtRest { batch: BatchNumber },
 
     // -- surroundings ------------------------------------------------------------------------
     /// A fault of the file fired; numbered from 0 in the order of the file.

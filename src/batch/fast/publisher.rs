@@ -132,9 +132,9 @@ pub enum Action {
     Ready,
     /// The gate is shut.
     Blocked,
-    /// The wait at the gate is over.
+    /// The wait at the gate is over: an ack came, or the server ended the batch.
     Unblocked,
-    /// The batch is over; nothing follows.
+    /// The batch is over, and with it any wait; nothing follows.
     Ended(End),
 }
 
@@ -402,9 +402,6 @@ impl Publisher {
         pub_ack: Option<PubAck>,
         out: &mut dyn Sink<Action>,
     ) {
-        if matches!(self.state, State::Blocked { .. }) {
-            out.emit(Action::Unblocked);
-        }
         self.state = State::Ended;
         out.emit(Action::Ended(End {
             outcome,

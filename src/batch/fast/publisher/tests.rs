@@ -147,10 +147,7 @@ fn a_gate_before_the_send_lets_one_less_out() {
     for _ in 0..2 {
         assert_eq!(scene.wake().1, [], "and there is no batch to ping");
     }
-    assert_eq!(
-        scene.wake().1,
-        [Action::Unblocked, ended(Outcome::TimedOut, 0, 0, None)]
-    );
+    assert_eq!(scene.wake().1, [ended(Outcome::TimedOut, 0, 0, None)]);
 }
 
 #[test]
@@ -196,7 +193,7 @@ fn a_wait_pings_at_each_third_and_ends_at_the_timeout() {
         scene.wake(),
         (Time::from_secs(2), vec![publish(Operation::Ping, 1)])
     );
-    let end = vec![Action::Unblocked, ended(Outcome::TimedOut, 0, 0, None)];
+    let end = vec![ended(Outcome::TimedOut, 0, 0, None)];
     assert_eq!(scene.wake(), (Time::from_secs(3), end));
     assert_eq!(scene.publisher.due(), Time::NEVER);
 }
