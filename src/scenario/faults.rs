@@ -47,8 +47,11 @@ pub enum FaultAction {
     /// The frame arrives twice.
     Duplicate,
     /// Nothing passes the link between a publisher and the server, in either direction, from
-    /// `from` until `until`.
+    /// `from` until `until`: what is sent then, or is under way, is lost.
     Cut,
+    /// As a cut, but what is sent, or is under way, waits until the end: a living TCP connection
+    /// over a route that is down.
+    Hold,
 }
 
 /// Where a fault acts. A frame lost at the server's output or on the route is *synthetic*: a living

@@ -26,6 +26,14 @@ pub struct Publishers {
     /// Where the gate is tested. ADR-50 publishes first; `"before-publish"` is the gate of the
     /// Rust client 0.3.0. Core client only.
     pub gate: Gate,
+    /// Ping when nothing was sent for this long, so that the server keeps an idle batch; absent:
+    /// no such pings. Core client only.
+    pub idle_ping: Option<Span>,
+    /// Count a refused message (gap mode ok) as acked, so that a window of refused messages does
+    /// not shut the gate for good. ADR-50 does not say so. Core client only.
+    pub errors_count_as_acks: bool,
+    /// The client's own time for each message; simulator only.
+    pub publish_cost: Span,
     /// Messages per batch, 1..=4294967295; a commit that stores a message counts.
     pub messages: u32,
     /// Batches that each publisher sends, one after the other, 1..=1000000; 0: until `stop`.
@@ -68,6 +76,9 @@ impl Default for Publishers {
             gap: GapWord::Fail,
             ack_timeout: Span(crate::machine::Time::from_secs(5)),
             gate: Gate::AfterPublish,
+            idle_ping: None,
+            errors_count_as_acks: false,
+            publish_cost: Span(crate::machine::Time::from_nanos(600)),
             messages: 10_000,
             batches: 1,
             commit: Commit::Eob,
