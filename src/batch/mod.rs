@@ -3,3 +3,4 @@
 //! Leans on `machine` and the words of `nats`.
 
 pub mod fast;
+pub mod message;

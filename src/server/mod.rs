@@ -2,13 +2,16 @@
 //!
 //! Leans on `stream`, `batch` and `net::disk`.
 
+pub mod api;
 pub mod message;
 
 use std::collections::BTreeSet;
 
-use crate::machine::Time;
+use crate::machine::{Machine, Sink, Time};
 use crate::net::disk::Disk;
-use message::{Fact, Publish, Reply, ReplyTo};
+use crate::stream::subjects::Subjects;
+use api::{ApiAnswer, ApiCall, ApiFailure, ApiRequest};
+use message::{Fact, Publish, Reply, ReplyTo, SubjectId};
 
 /// What the modelled server is like.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -59,6 +62,13 @@ pub enum Input {
     Publish(Publish),
     /// The driver's answer to [`Action::Choose`].
     Chosen(Source),
+    /// An API call; [`Action::ApiReply`] answers it.
+    Api {
+        /// The answer goes there.
+        to: ReplyTo,
+        /// What is asked.
+        request: Box<ApiRequest>,
+    },
 }
 
 /// What the internal loop turns to next.
@@ -80,8 +90,75 @@ pub enum Action {
         /// What.
         reply: Reply,
     },
+    /// The answer to an API call.
+    ApiReply {
+        /// Where to.
+        to: ReplyTo,
+        /// Which call it answers.
+        call: ApiCall,
+        /// What it achieved, or why not.
+        answer: Result<ApiAnswer, ApiFailure>,
+    },
     /// Ingest and out-queue are both ready: the driver draws which is served first.
     Choose,
     /// A fact for events.
     Fact(Fact),
+}
+
+/// One modelled server.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Server {
+    model: ServerModel,
+    subjects: Subjects,
+}
+
+impl Server {
+    /// A server without streams.
+    pub fn new(model: ServerModel) -> Self {
+        Self {
+            model,
+            subjects: Subjects::default(),
+        }
+    }
+
+    /// The id of a subject, to publish to.
+    pub fn intern(&mut self, subject: &str) -> SubjectId {
+        self.subjects.intern(subject)
+    }
+
+    /// The text of a subject.
+    pub fn subject(&self, subject: SubjectId) -> &str {
+        self.subjects.text(subject)
+    }
+
+    /// The name of the stream that takes `subject`, if any: answers to it carry this name.
+    pub fn stream_of(&self, _subject: SubjectId) -> Option<&str> {
+        None
+    }
+
+    /// Does an API call at once, for setting a world up; facts go to `out`, the answer is returned.
+    ///
+    /// # Errors
+    /// As the API refuses the call.
+    pub fn call(
+        &mut self,
+        _now: Time,
+        _request: &ApiRequest,
+        _out: &mut dyn Sink<Action>,
+    ) -> Result<ApiAnswer, ApiFailure> {
+        Ok(ApiAnswer::Done)
+    }
+}
+
+impl Machine for Server {
+    type Input = Input;
+    type Action = Action;
+
+    fn step(&mut self, _now: Time, _input: Input, _out: &mut dyn Sink<Action>) {}
+
+    fn due(&self) -> Time {
+        Time::NEVER
+    }
+
+    fn wake(&mut self, _now: Time, _out: &mut dyn Sink<Action>) {}
 }
