@@ -128,8 +128,21 @@ impl Event {
             Self::Dropped {
                 batch,
                 cause,
+                reply,
                 sequence,
-            } => [head(17, cause as u64, 0, batch.0), at, sequence.0, 0, 0],
+            } => [
+                head(17, cause as u64, u64::from(reply), batch.0),
+                at,
+                sequence.0,
+                0,
+                0,
+            ],
+            Self::ControlReceived {
+                batch,
+                operation,
+                sequence,
+            } => [head(25, operation as u64, 0, batch.0), at, sequence.0, 0, 0],
+            Self::AtRest { batch } => [head(26, 0, 0, batch.0), at, 0, 0, 0],
             Self::AckSent {
                 batch,
                 flow,
