@@ -2,4 +2,30 @@
 //!
 //! Leans on everything up to `scenario`, `judge`, `load` and `measure`.
 
+mod fabric;
+mod fault;
+mod host;
+pub mod determinism;
+mod model;
 pub mod queue;
+mod run;
+mod world;
+
+pub use run::{Outside, SimOutcome, run};
+pub use world::{Progress, World};
+
+/// A file that the simulator cannot run: which key, and what is allowed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key}: {message}")]
+pub struct SimError {
+    /// The key, as a dotted path.
+    pub key: String,
+    /// What is wrong and what is allowed.
+    pub message: String,
+}
+
+impl SimError {
+    fn new(key: &str, message: &str) -> Self {
+        Self { key: key.to_owned(), message: message.to_owned() }
+    }
+}

@@ -87,6 +87,11 @@ impl<E> Queue<E> {
         }
     }
 
+    /// Whether nothing is on a lane.
+    pub fn is_empty(&self, lane: usize) -> bool {
+        self.lanes[lane].items.is_empty()
+    }
+
     /// The moment of what is next; [`Time::NEVER`] if nothing is.
     pub fn next_at(&self) -> Time {
         self.tree.winner().0
