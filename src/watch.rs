@@ -35,14 +35,28 @@ const APPLICATION_SEEN: &str = "application-seen: this client reads its inbox on
 
 impl<'a> Watch<'a> {
     /// Watchers for a run of this file. `server_watched`: events tell the server's side.
-    pub fn new(settings: &Settings, server_watched: bool, extra: Option<&'a mut dyn Observer>) -> Self {
-        let groups = settings.publishers.iter().map(|group| crate::measure::Group {
-            name: group.name.clone(),
-            publishers: group.count,
-            note: (group.client == ClientKind::JetstreamExtra).then(|| APPLICATION_SEEN.to_owned()),
-        });
-        let options = Options { warm_up: settings.warm_up.0, groups: groups.collect(), server_watched };
-        let patience = |group: &crate::scenario::Publishers| std::iter::repeat_n(group.ack_timeout.0, group.count as usize);
+    pub fn new(
+        settings: &Settings,
+        server_watched: bool,
+        extra: Option<&'a mut dyn Observer>,
+    ) -> Self {
+        let groups = settings
+            .publishers
+            .iter()
+            .map(|group| crate::measure::Group {
+                name: group.name.clone(),
+                publishers: group.count,
+                note: (group.client == ClientKind::JetstreamExtra)
+                    .then(|| APPLICATION_SEEN.to_owned()),
+            });
+        let options = Options {
+            warm_up: settings.warm_up.0,
+            groups: groups.collect(),
+            server_watched,
+        };
+        let patience = |group: &crate::scenario::Publishers| {
+            std::iter::repeat_n(group.ack_timeout.0, group.count as usize)
+        };
         Self {
             hash: TraceHasher::default(),
             judges: Judges::new(settings.publishers.iter().flat_map(patience).collect()),
@@ -61,7 +75,12 @@ impl<'a> Watch<'a> {
         let mut summary = self.recorder.finish(end);
         let findings = self.judges.finish(end);
         summary.totals.stalls = findings.stalls.len() as u64;
-        Seen { events: self.hash.events(), trace_hash: self.hash.finish(), findings, summary }
+        Seen {
+            events: self.hash.events(),
+            trace_hash: self.hash.finish(),
+            findings,
+            summary,
+        }
     }
 }
 

@@ -85,6 +85,8 @@ impl Observer for Recorder {
                 .saturating_record(latency.as_nanos()),
             // What the server sends is counted when it is seen; judges compare the two.
             Event::PublisherDone { .. }
+            | Event::ControlReceived { .. }
+            | Event::AtRest { .. }
             | Event::Rejected { .. }
             | Event::AckSent { .. }
             | Event::GapSent { .. }

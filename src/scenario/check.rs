@@ -124,6 +124,15 @@ fn check_group(group: &Publishers, settings: &Settings, path: &KeyPath) -> Check
         let message = "goes with client = \"core\" only; jetstream-extra has its own gate";
         return refuse(path.key("gate"), message);
     }
+    let core_only = [
+        ("idle_ping", group.idle_ping.is_some()),
+        ("errors_count_as_acks", group.errors_count_as_acks),
+    ];
+    if group.client == ClientKind::JetstreamExtra
+        && let Some((name, _)) = core_only.iter().find(|(_, written)| *written)
+    {
+        return refuse(path.key(name), "goes with client = \"core\" only");
+    }
     match (group.arrival, group.rate_per_second) {
         (Arrival::Closed, Some(_)) => {
             let message = "needs an open loop: arrival = \"constant\" or \"poisson\"; \
@@ -239,7 +248,7 @@ fn check_fault(fault: &Fault, publishers: u64, path: &KeyPath) -> Checked {
         return refuse(path.key("publisher"), message);
     }
     match fault.action {
-        FaultAction::Cut => check_cut(fault, path),
+        FaultAction::Cut | FaultAction::Hold => check_cut(fault, path),
         FaultAction::Drop | FaultAction::Delay | FaultAction::Duplicate => {
             check_frame_fault(fault, path)
         }
@@ -255,11 +264,15 @@ fn check_cut(fault: &Fault, path: &KeyPath) -> Checked {
         ("place", fault.place != FaultPlace::Output),
     ];
     if let Some((name, _)) = frame_keys.iter().find(|(_, written)| *written) {
-        let message = "does not go with action = \"cut\", which takes from and until";
+        let message = "does not go with actions \"cut\" and \"hold\", which take from and until";
         return refuse(path.key(name), message);
     }
     match (fault.from, fault.until) {
-        (None, _) => refuse(path.key("from"), "is missing; a cut needs its time"),
+        (None, _) => refuse(path.key("from"), "is missing; a cut or hold needs its time"),
+        (Some(_), None) if fault.action == FaultAction::Hold => refuse(
+            path.key("until"),
+            "is missing; a hold needs its end (a cut may last for ever)",
+        ),
         (Some(from), Some(until)) if from >= until => refuse(
             path.key("until"),
             format!("{until} is not after from, {from}"),
@@ -271,7 +284,8 @@ fn check_cut(fault: &Fault, path: &KeyPath) -> Checked {
 fn check_frame_fault(fault: &Fault, path: &KeyPath) -> Checked {
     for (name, span) in [("from", fault.from), ("until", fault.until)] {
         if span.is_some() {
-            let message = "goes with action = \"cut\" only; frames are counted by nth and count";
+            let message =
+                "goes with actions \"cut\" and \"hold\" only; frames are counted by nth and count";
             return refuse(path.key(name), message);
         }
     }
@@ -294,7 +308,7 @@ fn check_frame_fault(fault: &Fault, path: &KeyPath) -> Checked {
         }
         (FaultAction::Drop, None)
         | (FaultAction::Delay, Some(_))
-        | (FaultAction::Duplicate | FaultAction::Cut, _) => Ok(()),
+        | (FaultAction::Duplicate | FaultAction::Cut | FaultAction::Hold, _) => Ok(()),
     }
 }
 

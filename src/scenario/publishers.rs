@@ -33,11 +33,13 @@ pub struct Publishers {
     pub gate: Gate,
     /// Ping when nothing was sent for this long, so that the server keeps an idle batch; absent:
     /// no such pings. Core client only.
+    #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "1h"))]
     pub idle_ping: Option<Span>,
     /// Count a refused message (gap mode ok) as acked, so that a window of refused messages does
     /// not shut the gate for good. ADR-50 does not say so. Core client only.
     pub errors_count_as_acks: bool,
     /// The client's own time for each message; simulator only.
+    #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1s"))]
     pub publish_cost: Span,
     /// Messages per batch, 1..=4294967295; a commit that stores a message counts.
     #[schemars(range(min = 1, max = 4_294_967_295_u32))]

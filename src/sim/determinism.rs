@@ -28,7 +28,11 @@ pub struct TraceWriter<W: Write> {
 impl<W: Write> TraceWriter<W> {
     /// A writer onto `out`; buffer it.
     pub const fn new(out: W) -> Self {
-        Self { out, line: String::new(), error: None }
+        Self {
+            out,
+            line: String::new(),
+            error: None,
+        }
     }
 
     /// Flushes, and returns the first error of writing.
@@ -78,8 +82,16 @@ pub fn trace_in_a_thread(settings: Settings, seed: Seed) -> impl Iterator<Item =
     let (sender, receiver) = sync_channel(CHUNKS);
     std::thread::spawn(move || {
         let stop = AtomicBool::new(false);
-        let mut lines = LineSender { sender, lines: Vec::with_capacity(CHUNK), stop: &stop };
-        let outside = Outside { stop: &stop, progress: &mut |_| {}, observer: Some(&mut lines) };
+        let mut lines = LineSender {
+            sender,
+            lines: Vec::with_capacity(CHUNK),
+            stop: &stop,
+        };
+        let outside = Outside {
+            stop: &stop,
+            progress: &mut |_| {},
+            observer: Some(&mut lines),
+        };
         let refused: Result<_, SimError> = run(&settings, seed, outside);
         if let Err(error) = refused {
             lines.lines.push(error.to_string());
@@ -117,7 +129,8 @@ impl Observer for LineSender<'_> {
 
 /// The trace that another process writes.
 pub fn trace_from_a_process(out: impl BufRead) -> impl Iterator<Item = String> {
-    out.lines().map(|line| line.unwrap_or_else(|error| format!("the trace cannot be read: {error}")))
+    out.lines()
+        .map(|line| line.unwrap_or_else(|error| format!("the trace cannot be read: {error}")))
 }
 
 /// Compares two traces to the first difference; the number of events if there is none.
@@ -133,7 +146,13 @@ pub fn compare(
         match (here.next(), there.next()) {
             (None, None) => return Ok(event),
             (here, there) if here == there => event += 1,
-            (here, there) => return Err(Difference { event: event + 1, here, there }),
+            (here, there) => {
+                return Err(Difference {
+                    event: event + 1,
+                    here,
+                    there,
+                });
+            }
         }
     }
 }
@@ -150,9 +169,19 @@ mod tests {
     fn the_first_difference_is_named() {
         assert_eq!(compare(lines("a\nb\nc"), lines("a\nb\nc")), Ok(3));
         let difference = |event, here: Option<&str>, there: Option<&str>| {
-            Err(Difference { event, here: here.map(str::to_owned), there: there.map(str::to_owned) })
+            Err(Difference {
+                event,
+                here: here.map(str::to_owned),
+                there: there.map(str::to_owned),
+            })
         };
-        assert_eq!(compare(lines("a\nb\nc"), lines("a\nx\nc")), difference(2, Some("b"), Some("x")));
-        assert_eq!(compare(lines("a\nb"), lines("a")), difference(2, Some("b"), None));
+        assert_eq!(
+            compare(lines("a\nb\nc"), lines("a\nx\nc")),
+            difference(2, Some("b"), Some("x"))
+        );
+        assert_eq!(
+            compare(lines("a\nb"), lines("a")),
+            difference(2, Some("b"), None)
+        );
     }
 }

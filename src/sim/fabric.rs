@@ -49,7 +49,6 @@ impl UpFrame {
     }
 }
 
-
 /// Queue, links, faults, draws and observers of one world.
 pub(super) struct Fabric<'a> {
     pub(super) now: Time,
@@ -75,7 +74,11 @@ impl<'a> Fabric<'a> {
     ) -> Self {
         let link = Link::new(network.latency.0, network.bandwidth.0, network.window.0);
         let jitter = network.jitter.0;
-        let count = if jitter == Time::ZERO { 0 } else { 2 * publishers as u64 };
+        let count = if jitter == Time::ZERO {
+            0
+        } else {
+            2 * publishers as u64
+        };
         let wakes = 2 * publishers + 1 + 2 * faults.cuts().len();
         let rank = permutation(2 * publishers + wakes, &mut seed.generator("ranks", 0));
         Self {
@@ -86,7 +89,9 @@ impl<'a> Fabric<'a> {
             up: vec![link.clone(); publishers],
             down: vec![link; publishers],
             jitter,
-            jitters: (0..count).map(|index| seed.generator("jitter", index)).collect(),
+            jitters: (0..count)
+                .map(|index| seed.generator("jitter", index))
+                .collect(),
             coin: seed.generator("coin", 0),
             publishers,
         }
@@ -105,14 +110,24 @@ impl<'a> Fabric<'a> {
     /// Passes a frame of so many bytes to the server.
     pub(super) fn send_up(&mut self, publisher: PublisherId, frame: UpFrame, bytes: u64) {
         let (batch, sequence) = (frame.batch, frame.sequence);
-        let lost = |cause| Event::Dropped { batch, cause, reply: false, sequence };
+        let lost = |cause| Event::Dropped {
+            batch,
+            cause,
+            reply: false,
+            sequence,
+        };
         let fate = self.fate(publisher, frame.kind());
         let lane = publisher.0 as usize;
         self.send(publisher, lane, Frame::Up(frame), bytes, fate, lost);
     }
 
     /// Passes a reply to a publisher.
-    pub(super) fn send_down(&mut self, publisher: PublisherId, batch: BatchNumber, frame: ControlFrame) {
+    pub(super) fn send_down(
+        &mut self,
+        publisher: PublisherId,
+        batch: BatchNumber,
+        frame: ControlFrame,
+    ) {
         let (kind, sequence) = match frame {
             ControlFrame::Ack(ack) => (Some(FrameKind::FlowAck), ack.sequence),
             ControlFrame::Gap(gap) => (Some(FrameKind::Gap), gap.received),
@@ -121,10 +136,22 @@ impl<'a> Fabric<'a> {
             ControlFrame::Refused(_) => (Some(FrameKind::PubAck), BatchSequence(0)),
             ControlFrame::Status(_) => (None, BatchSequence(0)),
         };
-        let lost = |cause| Event::Dropped { batch, cause, reply: true, sequence };
+        let lost = |cause| Event::Dropped {
+            batch,
+            cause,
+            reply: true,
+            sequence,
+        };
         let fate = kind.map_or(Fate::Pass, |kind| self.fate(publisher, kind));
         let lane = self.publishers + publisher.0 as usize;
-        self.send(publisher, lane, Frame::Down(batch, frame), REPLY_FRAME_BYTES, fate, lost);
+        self.send(
+            publisher,
+            lane,
+            Frame::Down(batch, frame),
+            REPLY_FRAME_BYTES,
+            fate,
+            lost,
+        );
     }
 
     fn fate(&mut self, publisher: PublisherId, kind: FrameKind) -> Fate {
@@ -132,7 +159,11 @@ impl<'a> Fabric<'a> {
             return Fate::Pass;
         }
         let fate = self.faults.fate(publisher, kind);
-        if let Fate::LostAtOutput(fault) | Fate::LostOnRoute(fault) | Fate::Late(fault, _) | Fate::Twice(fault, _) = fate {
+        if let Fate::LostAtOutput(fault)
+        | Fate::LostOnRoute(fault)
+        | Fate::Late(fault, _)
+        | Fate::Twice(fault, _) = fate
+        {
             self.tell(&Event::Fault { fault });
         }
         fate
@@ -151,7 +182,11 @@ impl<'a> Fabric<'a> {
             self.tell(&lost(DropCause::Fault));
             return;
         }
-        let late = if let Fate::Late(_, span) = fate { span } else { Time::ZERO };
+        let late = if let Fate::Late(_, span) = fate {
+            span
+        } else {
+            Time::ZERO
+        };
         let extra = late + self.draw_jitter(lane);
         let link = self.link(lane);
         let arrival = link.1.pass(link.0, bytes, extra);

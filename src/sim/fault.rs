@@ -99,7 +99,8 @@ impl Faults {
     pub fn fate(&mut self, publisher: PublisherId, kind: FrameKind) -> Fate {
         let mut fate = Fate::Pass;
         for fault in &mut self.frames {
-            let meant = fault.frame == kind && fault.publisher.is_none_or(|number| number == publisher.0);
+            let meant =
+                fault.frame == kind && fault.publisher.is_none_or(|number| number == publisher.0);
             if !meant {
                 continue;
             }
@@ -125,7 +126,11 @@ impl Faults {
 
     /// What a cut does to frames of `publisher` at `now`.
     pub fn cut_at(&self, publisher: PublisherId, now: Time) -> Option<Cut> {
-        let hits = |cut: &&Cut| cut.publisher.is_none_or(|whose| whose == publisher) && cut.from <= now && now < cut.until;
+        let hits = |cut: &&Cut| {
+            cut.publisher.is_none_or(|whose| whose == publisher)
+                && cut.from <= now
+                && now < cut.until
+        };
         self.cuts.iter().find(hits).copied()
     }
 }
@@ -147,7 +152,9 @@ mod tests {
         let file = "[[faults]]\naction = \"drop\"\nframe = \"flow-ack\"\nnth = 2\ncount = 2\n";
         let mut faults = Faults::new(&parse(file), 2);
         let fates = |faults: &mut Faults, publisher| {
-            (0..4).map(|_| faults.fate(PublisherId(publisher), FrameKind::FlowAck)).collect::<Vec<_>>()
+            (0..4)
+                .map(|_| faults.fate(PublisherId(publisher), FrameKind::FlowAck))
+                .collect::<Vec<_>>()
         };
         let lost = Fate::LostAtOutput(0);
         assert_eq!(fates(&mut faults, 1), [Fate::Pass, lost, lost, Fate::Pass]);
@@ -159,7 +166,20 @@ mod tests {
     fn a_cut_has_two_ends() {
         let file = "[[faults]]\naction = \"cut\"\npublisher = 1\nfrom = \"1s\"\nuntil = \"2s\"\n";
         let faults = Faults::new(&parse(file), 2);
-        let hit = |publisher, ms| faults.cut_at(PublisherId(publisher), Time::from_millis(ms)).is_some();
-        assert_eq!([hit(1, 999), hit(1, 1_000), hit(1, 1_999), hit(1, 2_000), hit(0, 1_500)], [false, true, true, false, false]);
+        let hit = |publisher, ms| {
+            faults
+                .cut_at(PublisherId(publisher), Time::from_millis(ms))
+                .is_some()
+        };
+        assert_eq!(
+            [
+                hit(1, 999),
+                hit(1, 1_000),
+                hit(1, 1_999),
+                hit(1, 2_000),
+                hit(0, 1_500)
+            ],
+            [false, true, true, false, false]
+        );
     }
 }

@@ -12,7 +12,9 @@ use crate::machine::{Machine, Sink, Time};
 use crate::nats::header::{Headers, MESSAGE_ID};
 use crate::nats::{BatchSequence, Operation};
 use crate::scenario::{Commit, HeaderRule};
-use crate::server::message::{BatchHandle, ConnectionId, Control, Payload, Publish, ReplyTo, SubjectId};
+use crate::server::message::{
+    BatchHandle, ConnectionId, Control, Payload, Publish, ReplyTo, SubjectId,
+};
 
 /// What the hosts of a group share.
 pub(super) struct Group {
@@ -53,8 +55,20 @@ pub(super) struct Shared<'w, 'o> {
 }
 
 impl Host {
-    pub(super) const fn new(id: PublisherId, group: Arc<Group>, plan: Plan, subjects: Vec<(SubjectId, u32)>) -> Self {
-        Self { id, group, plan, subjects, done: false, open: None }
+    pub(super) const fn new(
+        id: PublisherId,
+        group: Arc<Group>,
+        plan: Plan,
+        subjects: Vec<(SubjectId, u32)>,
+    ) -> Self {
+        Self {
+            id,
+            group,
+            plan,
+            subjects,
+            done: false,
+            open: None,
+        }
     }
 
     /// Whether the next wake-up could end a wait in vain.
@@ -74,17 +88,25 @@ impl Host {
                 if let Some(open) = &mut self.open {
                     open.planned = Some(planned);
                 }
-                let input = if planned.last { publisher::Input::Commit } else { publisher::Input::Offer };
+                let input = if planned.last {
+                    publisher::Input::Commit
+                } else {
+                    publisher::Input::Offer
+                };
                 self.step(input, shared);
             }
             Step::End => match (self.plan.commit(), self.open.is_some()) {
                 (_, false) => self.next_batch(now, shared),
                 (Commit::None, true) => self.leave(Outcome::Abandoned, shared),
-                (Commit::Eob | Commit::Message, true) => self.step(publisher::Input::CommitEob, shared),
+                (Commit::Eob | Commit::Message, true) => {
+                    self.step(publisher::Input::CommitEob, shared)
+                }
             },
             Step::Done => {
                 self.done = true;
-                shared.fabric.tell(&Event::PublisherDone { publisher: self.id });
+                shared
+                    .fabric
+                    .tell(&Event::PublisherDone { publisher: self.id });
             }
         }
     }
@@ -95,21 +117,40 @@ impl Host {
     }
 
     /// A reply arrives. One for a batch that is over finds no subscription any more.
-    pub(super) fn reply(&mut self, batch: BatchNumber, frame: ControlFrame, shared: &mut Shared<'_, '_>) {
+    pub(super) fn reply(
+        &mut self,
+        batch: BatchNumber,
+        frame: ControlFrame,
+        shared: &mut Shared<'_, '_>,
+    ) {
         if self.open.as_ref().is_none_or(|open| open.number != batch) {
             return;
         }
         let event = match frame {
-            ControlFrame::Ack(ack) => Event::AckSeen { batch, flow: ack.messages, sequence: ack.sequence },
-            ControlFrame::Gap(gap) => Event::GapSeen { batch, expected: gap.expected, received: gap.received },
-            ControlFrame::Error { sequence, code } => Event::ErrorSeen { batch, code, sequence },
+            ControlFrame::Ack(ack) => Event::AckSeen {
+                batch,
+                flow: ack.messages,
+                sequence: ack.sequence,
+            },
+            ControlFrame::Gap(gap) => Event::GapSeen {
+                batch,
+                expected: gap.expected,
+                received: gap.received,
+            },
+            ControlFrame::Error { sequence, code } => Event::ErrorSeen {
+                batch,
+                code,
+                sequence,
+            },
             ControlFrame::PubAck(ack) => Event::PubAckSeen {
                 batch,
                 duplicate: ack.duplicate,
                 count: ack.count.unwrap_or_default(),
                 sequence: ack.sequence,
             },
-            ControlFrame::Refused(code) | ControlFrame::Status(code) => Event::RefusalSeen { batch, code },
+            ControlFrame::Refused(code) | ControlFrame::Status(code) => {
+                Event::RefusalSeen { batch, code }
+            }
         };
         shared.fabric.tell(&event);
         self.step(publisher::Input::Reply(frame), shared);
@@ -134,7 +175,12 @@ impl Host {
             gap: settings.gap,
         });
         let home = self.subjects[planned.subject as usize];
-        self.open = Some(Open { number, core: Publisher::new(settings.clone()), planned: None, home });
+        self.open = Some(Open {
+            number,
+            core: Publisher::new(settings.clone()),
+            planned: None,
+            home,
+        });
     }
 
     fn step(&mut self, input: publisher::Input, shared: &mut Shared<'_, '_>) {
@@ -165,7 +211,10 @@ impl Host {
         act(&mut open.core, now, &mut sink);
         let (ready, end) = (sink.ready, sink.end);
         let due = open.core.due();
-        shared.fabric.queue.arm(Wake::Timer(self.id.0 as usize).index(shared.publishers), due);
+        shared.fabric.queue.arm(
+            Wake::Timer(self.id.0 as usize).index(shared.publishers),
+            due,
+        );
         if ready {
             self.arm_ready(shared, now + self.group.publish_cost);
         }
@@ -180,8 +229,18 @@ impl Host {
         if end.outcome == Outcome::TimedOut && shared.at_rest {
             shared.fabric.tell(&Event::AtRest { batch });
         }
-        let End { outcome, code, acknowledged, .. } = end;
-        shared.fabric.tell(&Event::BatchEnded { batch, outcome, code, acknowledged });
+        let End {
+            outcome,
+            code,
+            acknowledged,
+            ..
+        } = end;
+        shared.fabric.tell(&Event::BatchEnded {
+            batch,
+            outcome,
+            code,
+            acknowledged,
+        });
         let now = shared.fabric.now;
         self.next_batch(now + self.group.publish_cost, shared);
     }
@@ -194,8 +253,16 @@ impl Host {
             shared.fabric.tell(&Event::AtRest { batch });
         }
         let acknowledged = open.core.acknowledged();
-        shared.fabric.tell(&Event::BatchEnded { batch, outcome, code: 0, acknowledged });
-        shared.fabric.queue.arm(Wake::Timer(self.id.0 as usize).index(shared.publishers), Time::NEVER);
+        shared.fabric.tell(&Event::BatchEnded {
+            batch,
+            outcome,
+            code: 0,
+            acknowledged,
+        });
+        shared.fabric.queue.arm(
+            Wake::Timer(self.id.0 as usize).index(shared.publishers),
+            Time::NEVER,
+        );
         let now = shared.fabric.now;
         self.next_batch(now + self.group.publish_cost, shared);
     }
@@ -206,7 +273,10 @@ impl Host {
     }
 
     fn arm_ready(&self, shared: &mut Shared<'_, '_>, at: Time) {
-        shared.fabric.queue.arm(Wake::Ready(self.id.0 as usize).index(shared.publishers), at);
+        shared
+            .fabric
+            .queue
+            .arm(Wake::Ready(self.id.0 as usize).index(shared.publishers), at);
     }
 }
 
@@ -228,7 +298,10 @@ impl Sink<Action> for HostSink<'_, '_, '_> {
     fn emit(&mut self, action: Action) {
         let batch = self.batch;
         match action {
-            Action::Publish { operation, sequence } => self.publish(operation, sequence),
+            Action::Publish {
+                operation,
+                sequence,
+            } => self.publish(operation, sequence),
             Action::Ready => self.ready = true,
             Action::Blocked => self.shared.fabric.tell(&Event::Blocked { batch }),
             Action::Unblocked => self.shared.fabric.tell(&Event::Unblocked { batch }),
@@ -241,21 +314,37 @@ impl HostSink<'_, '_, '_> {
     fn publish(&mut self, operation: Operation, sequence: BatchSequence) {
         let now = self.shared.fabric.now;
         let planned = self.planned.filter(|_| operation.stores());
-        let (subject, subject_bytes) = planned.map_or(self.home, |planned| self.subjects[planned.subject as usize]);
+        let (subject, subject_bytes) =
+            planned.map_or(self.home, |planned| self.subjects[planned.subject as usize]);
         let bytes = planned.map_or(0, |planned| planned.bytes);
         let intended = planned.map_or(now, |planned| planned.intended);
         let headers = planned.and_then(|_| self.headers(sequence));
-        let payload = Payload { bytes, digest: planned.map_or(0, |planned| self.digest(planned)) };
-        let event = Event::Published { batch: self.batch, operation, bytes, sequence, intended };
+        let payload = Payload {
+            bytes,
+            digest: planned.map_or(0, |planned| self.digest(planned)),
+        };
+        let event = Event::Published {
+            batch: self.batch,
+            operation,
+            bytes,
+            sequence,
+            intended,
+        };
         self.shared.fabric.tell(&event);
 
         let settings = &self.group.settings;
-        let reply_bytes = reply_subject_bytes(settings.flow, sequence, settings.gap.as_str().len() as u32);
-        let header_bytes = headers.as_ref().map_or(0, |headers| headers.wire_bytes() as u32);
+        let reply_bytes =
+            reply_subject_bytes(settings.flow, sequence, settings.gap.as_str().len() as u32);
+        let header_bytes = headers
+            .as_ref()
+            .map_or(0, |headers| headers.wire_bytes() as u32);
         let wire_bytes = subject_bytes + reply_bytes + header_bytes + bytes;
         let publish = Publish {
             subject,
-            reply: Some(ReplyTo { connection: ConnectionId(self.id.0), tag: u64::from(self.batch.0) }),
+            reply: Some(ReplyTo {
+                connection: ConnectionId(self.id.0),
+                tag: u64::from(self.batch.0),
+            }),
             control: Control::Fast {
                 batch: BatchHandle(self.batch.0),
                 flow: settings.flow,
@@ -267,13 +356,24 @@ impl HostSink<'_, '_, '_> {
             headers,
             wire_bytes,
         };
-        let frame = UpFrame { batch: self.batch, operation, sequence, publish };
-        self.shared.fabric.send_up(self.id, frame, u64::from(wire_bytes) + CONTROL_LINE_BYTES);
+        let frame = UpFrame {
+            batch: self.batch,
+            operation,
+            sequence,
+            publish,
+        };
+        self.shared
+            .fabric
+            .send_up(self.id, frame, u64::from(wire_bytes) + CONTROL_LINE_BYTES);
     }
 
     fn digest(&self, planned: Planned) -> u32 {
         let sequence = planned.sequence.0 as u32;
-        let identity = Identity { publisher: self.id.0, batch: planned.batch, sequence };
+        let identity = Identity {
+            publisher: self.id.0,
+            batch: planned.batch,
+            sequence,
+        };
         self.shared.content.digest(identity, planned.bytes)
     }
 
@@ -288,8 +388,15 @@ impl HostSink<'_, '_, '_> {
             let id = format!("{}-{}-{sequence}", self.id.0, self.batch_of_publisher);
             lines.push((MESSAGE_ID.to_owned(), id));
         }
-        let hits = |rule: &&HeaderRule| (u64::from(rule.from)..=u64::from(rule.to)).contains(&sequence.0);
-        lines.extend(group.headers.iter().filter(hits).map(|rule| (rule.name.clone(), rule.value.clone())));
+        let hits =
+            |rule: &&HeaderRule| (u64::from(rule.from)..=u64::from(rule.to)).contains(&sequence.0);
+        lines.extend(
+            group
+                .headers
+                .iter()
+                .filter(hits)
+                .map(|rule| (rule.name.clone(), rule.value.clone())),
+        );
         (!lines.is_empty()).then(|| Arc::new(Headers::new(lines)))
     }
 }
@@ -311,7 +418,10 @@ mod tests {
     fn the_length_of_a_reply_subject_is_that_of_its_text() {
         for (flow, sequence) in [(1, 1), (10, 9), (100, 10), (65_535, 123_456)] {
             let text = format!("_INBOX.{}.{flow}.fail.{sequence}.1.$FI", "x".repeat(22));
-            assert_eq!(reply_subject_bytes(flow, BatchSequence(sequence), 4), text.len() as u32);
+            assert_eq!(
+                reply_subject_bytes(flow, BatchSequence(sequence), 4),
+                text.len() as u32
+            );
         }
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! Leans on everything up to `scenario`, `judge`, `load` and `measure`.
 
+pub mod determinism;
 mod fabric;
 mod fault;
 mod host;
-pub mod determinism;
 mod model;
 pub mod queue;
 mod run;
@@ -26,6 +26,9 @@ pub struct SimError {
 
 impl SimError {
     fn new(key: &str, message: &str) -> Self {
-        Self { key: key.to_owned(), message: message.to_owned() }
+        Self {
+            key: key.to_owned(),
+            message: message.to_owned(),
+        }
     }
 }

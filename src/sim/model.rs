@@ -9,8 +9,8 @@ use crate::machine::Time;
 use crate::nats::GapMode;
 use crate::net::disk::Disk;
 use crate::scenario::{
-    ClientKind, Defect, Discard, DiskSettings, GapWord, Gate, Publishers, ServerSettings, Settings, Storage,
-    StreamSettings, SyncPolicy,
+    ClientKind, Defect, Discard, DiskSettings, GapWord, Gate, Publishers, ServerSettings, Settings,
+    Storage, StreamSettings, SyncPolicy,
 };
 use crate::server::api::ApiRequest;
 use crate::server::{Action, Server, ServerDefect, ServerModel};
@@ -24,9 +24,17 @@ pub(super) fn server(settings: &Settings) -> Result<Server, SimError> {
     let wanted = settings.server.clone().unwrap_or_default();
     let disk = settings.disk.clone().unwrap_or_default();
     if settings.stream.replicas != 1 {
-        return Err(SimError::new("stream.replicas", "the simulator models one replica for now; allowed is 1"));
+        return Err(SimError::new(
+            "stream.replicas",
+            "the simulator models one replica for now; allowed is 1",
+        ));
     }
-    if let Some((index, _)) = settings.publishers.iter().enumerate().find(|(_, group)| group.client != ClientKind::Core) {
+    if let Some((index, _)) = settings
+        .publishers
+        .iter()
+        .enumerate()
+        .find(|(_, group)| group.client != ClientKind::Core)
+    {
         let key = format!("publishers[{index}].client");
         let message = "the event lane runs tidegate's own client; allowed is \"core\" \
                        (\"jetstream-extra\" runs with `tidegate live`)";
@@ -37,7 +45,10 @@ pub(super) fn server(settings: &Settings) -> Result<Server, SimError> {
     let request = ApiRequest::Create(stream_config(&settings.stream));
     match server.call(Time::ZERO, &request, &mut facts) {
         Ok(_) => Ok(server),
-        Err(error) => Err(SimError::new("stream", &format!("the server refuses it: {error}"))),
+        Err(error) => Err(SimError::new(
+            "stream",
+            &format!("the server refuses it: {error:?}"),
+        )),
     }
 }
 
@@ -70,7 +81,8 @@ fn server_model(wanted: &ServerSettings, disk: &DiskSettings) -> ServerModel {
 }
 
 fn stream_config(stream: &StreamSettings) -> config::StreamConfig {
-    let limit = |limit: Option<u64>| limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
+    let limit =
+        |limit: Option<u64>| limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
     config::StreamConfig {
         name: stream.name.clone(),
         subjects: stream.subjects.clone(),
@@ -96,7 +108,10 @@ fn stream_config(stream: &StreamSettings) -> config::StreamConfig {
 
 /// What the hosts of a group share.
 pub(super) fn group(group: &Publishers, settings: &Settings) -> Group {
-    let defects = settings.server.as_ref().map_or(&[][..], |server| &server.defects);
+    let defects = settings
+        .server
+        .as_ref()
+        .map_or(&[][..], |server| &server.defects);
     let profile = Profile {
         gate_before_publish: group.gate == Gate::BeforePublish,
         idle_ping: group.idle_ping.map(|span| span.0),

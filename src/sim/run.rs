@@ -62,5 +62,10 @@ pub fn run(settings: &Settings, seed: Seed, outside: Outside<'_>) -> Result<SimO
     }
     let (end, steps) = (world.now(), world.steps());
     drop(world);
-    Ok(SimOutcome { seen: watch.finish(end), end, partial, steps })
+    Ok(SimOutcome {
+        seen: watch.finish(end),
+        end,
+        partial,
+        steps,
+    })
 }

@@ -48,14 +48,22 @@ impl<'a> World<'a> {
     ///
     /// # Errors
     /// If the file describes what the model cannot do.
-    pub fn new(settings: &Settings, seed: Seed, observer: &'a mut dyn Observer) -> Result<Self, SimError> {
+    pub fn new(
+        settings: &Settings,
+        seed: Seed,
+        observer: &'a mut dyn Observer,
+    ) -> Result<Self, SimError> {
         let publishers: u32 = settings.publishers.iter().map(|group| group.count).sum();
         let network = settings.network.clone().unwrap_or_default();
         let faults = Faults::new(&settings.faults, publishers);
         let mut fabric = Fabric::new(publishers as usize, &network, faults, seed, observer);
         let mut server = model::server(settings)?;
 
-        let groups: Vec<_> = settings.publishers.iter().map(|group| Arc::new(model::group(group, settings))).collect();
+        let groups: Vec<_> = settings
+            .publishers
+            .iter()
+            .map(|group| Arc::new(model::group(group, settings)))
+            .collect();
         let mut hosts = Vec::with_capacity(publishers as usize);
         let mut plans = Plan::all(settings, seed);
         for (group, shared) in settings.publishers.iter().zip(&groups) {
@@ -63,19 +71,35 @@ impl<'a> World<'a> {
                 let Some((plan, _)) = plans.next() else { break };
                 let id = plan.publisher();
                 let names = group.subjects_of(id.0).names;
-                let subjects = names.iter().map(|name| (server.intern(name), name.len() as u32)).collect();
+                let subjects = names
+                    .iter()
+                    .map(|name| (server.intern(name), name.len() as u32))
+                    .collect();
                 hosts.push(Host::new(id, Arc::<Group>::clone(shared), plan, subjects));
             }
         }
         for host in 0..hosts.len() {
-            fabric.queue.arm(Wake::Ready(host).index(hosts.len()), Time::ZERO);
+            fabric
+                .queue
+                .arm(Wake::Ready(host).index(hosts.len()), Time::ZERO);
         }
         for (index, cut) in fabric.faults.cuts().to_vec().into_iter().enumerate() {
-            fabric.queue.arm(Wake::Cut(index, true).index(hosts.len()), cut.from);
+            fabric
+                .queue
+                .arm(Wake::Cut(index, true).index(hosts.len()), cut.from);
         }
         let content = PayloadContent::new(seed.0);
         let time_limit = settings.time_limit.0;
-        Ok(Self { fabric, server, hosts, content, next_batch: 0, done: 0, time_limit, events: 0 })
+        Ok(Self {
+            fabric,
+            server,
+            hosts,
+            content,
+            next_batch: 0,
+            done: 0,
+            time_limit,
+            events: 0,
+        })
     }
 
     /// The simulated moment.
@@ -102,7 +126,9 @@ impl<'a> World<'a> {
             if self.fabric.queue.next_at() > self.time_limit {
                 return Progress::Over;
             }
-            let Some((at, next)) = self.fabric.queue.pop() else { return Progress::Over };
+            let Some((at, next)) = self.fabric.queue.pop() else {
+                return Progress::Over;
+            };
             self.fabric.now = at;
             self.events += 1;
             match next {
@@ -144,7 +170,12 @@ impl<'a> World<'a> {
         }
     }
 
-    fn with_host(&mut self, host: usize, at_rest: bool, act: impl FnOnce(&mut Host, &mut Shared<'_, 'a>)) {
+    fn with_host(
+        &mut self,
+        host: usize,
+        at_rest: bool,
+        act: impl FnOnce(&mut Host, &mut Shared<'_, 'a>),
+    ) {
         let publishers = self.hosts.len();
         let mut shared = Shared {
             fabric: &mut self.fabric,
@@ -158,9 +189,18 @@ impl<'a> World<'a> {
 
     /// A frame reaches the server.
     fn arrive(&mut self, _lane: usize, frame: super::fabric::UpFrame) {
-        let super::fabric::UpFrame { batch, operation, sequence, publish } = frame;
+        let super::fabric::UpFrame {
+            batch,
+            operation,
+            sequence,
+            publish,
+        } = frame;
         if matches!(operation, Operation::CommitEob | Operation::Ping) {
-            self.fabric.tell(&Event::ControlReceived { batch, operation, sequence });
+            self.fabric.tell(&Event::ControlReceived {
+                batch,
+                operation,
+                sequence,
+            });
         }
         self.serve(|server, now, sink| server.step(now, Input::Publish(publish), sink));
     }
@@ -168,15 +208,24 @@ impl<'a> World<'a> {
     /// Lets the server act, and answers its draws.
     fn serve(&mut self, act: impl FnOnce(&mut Server, Time, &mut dyn Sink<Action>)) {
         let now = self.fabric.now;
-        let mut sink = ServerSink { fabric: &mut self.fabric, choose: false };
+        let mut sink = ServerSink {
+            fabric: &mut self.fabric,
+            choose: false,
+        };
         act(&mut self.server, now, &mut sink);
         while sink.choose {
             sink.choose = false;
-            let source = if sink.fabric.flip() { Source::Out } else { Source::Ingest };
+            let source = if sink.fabric.flip() {
+                Source::Out
+            } else {
+                Source::Ingest
+            };
             self.server.step(now, Input::Chosen(source), &mut sink);
         }
         let due = self.server.due();
-        self.fabric.queue.arm(Wake::Server.index(self.hosts.len()), due);
+        self.fabric
+            .queue
+            .arm(Wake::Server.index(self.hosts.len()), due);
     }
 
     /// Nothing of this publisher is under way: no frame on its links, nothing in the server.
@@ -192,7 +241,9 @@ impl<'a> World<'a> {
         if !begins {
             return;
         }
-        self.fabric.queue.arm(Wake::Cut(index, false).index(self.hosts.len()), cut.until);
+        self.fabric
+            .queue
+            .arm(Wake::Cut(index, false).index(self.hosts.len()), cut.until);
         let publishers = self.hosts.len();
         for host in 0..publishers {
             if cut.publisher.is_some_and(|whose| whose.0 as usize != host) {
@@ -213,18 +264,28 @@ impl<'a> World<'a> {
         let cause = DropCause::Cut;
         for frame in self.fabric.queue.clear(lane).collect::<Vec<_>>() {
             let event = match frame {
-                Frame::Up(frame) => {
-                    Event::Dropped { batch: frame.batch, cause, reply: false, sequence: frame.sequence }
-                }
+                Frame::Up(frame) => Event::Dropped {
+                    batch: frame.batch,
+                    cause,
+                    reply: false,
+                    sequence: frame.sequence,
+                },
                 Frame::Down(batch, frame) => {
                     let sequence = match frame {
                         ControlFrame::Ack(ack) => ack.sequence,
                         ControlFrame::Gap(gap) => gap.received,
                         ControlFrame::Error { sequence, .. } => sequence,
                         ControlFrame::PubAck(ack) => ack.count.unwrap_or_default(),
-                        ControlFrame::Refused(_) | ControlFrame::Status(_) => crate::nats::BatchSequence(0),
+                        ControlFrame::Refused(_) | ControlFrame::Status(_) => {
+                            crate::nats::BatchSequence(0)
+                        }
                     };
-                    Event::Dropped { batch, cause, reply: true, sequence }
+                    Event::Dropped {
+                        batch,
+                        cause,
+                        reply: true,
+                        sequence,
+                    }
                 }
             };
             self.fabric.tell(&event);
@@ -253,16 +314,32 @@ impl ServerSink<'_, '_> {
     fn send(&mut self, to: ReplyTo, reply: Reply) {
         let batch = BatchNumber(to.tag as u32);
         let (event, frame) = match reply {
-            Reply::Ack(ack) => {
-                (Some(Event::AckSent { batch, flow: ack.messages, sequence: ack.sequence }), ControlFrame::Ack(ack))
-            }
+            Reply::Ack(ack) => (
+                Some(Event::AckSent {
+                    batch,
+                    flow: ack.messages,
+                    sequence: ack.sequence,
+                }),
+                ControlFrame::Ack(ack),
+            ),
             Reply::Gap(gap) => {
-                let event = Event::GapSent { batch, expected: gap.expected, received: gap.received };
+                let event = Event::GapSent {
+                    batch,
+                    expected: gap.expected,
+                    received: gap.received,
+                };
                 (Some(event), ControlFrame::Gap(gap))
             }
             Reply::Error(error) => {
                 let (sequence, code) = (error.sequence, error.error.code.number());
-                (Some(Event::ErrorSent { batch, code, sequence }), ControlFrame::Error { sequence, code })
+                (
+                    Some(Event::ErrorSent {
+                        batch,
+                        code,
+                        sequence,
+                    }),
+                    ControlFrame::Error { sequence, code },
+                )
             }
             Reply::PubAck(ack, _) => {
                 let event = Event::PubAckSent {
@@ -275,35 +352,74 @@ impl ServerSink<'_, '_> {
             }
             Reply::Refused(error) => {
                 let code = error.code.number();
-                (Some(Event::RefusalSent { batch, code }), ControlFrame::Refused(code))
+                (
+                    Some(Event::RefusalSent { batch, code }),
+                    ControlFrame::Refused(code),
+                )
             }
-            Reply::NoResponders(_) => (Some(Event::RefusalSent { batch, code: 503 }), ControlFrame::Status(503)),
-            Reply::TooManyRequests => (Some(Event::RefusalSent { batch, code: 429 }), ControlFrame::Status(429)),
+            Reply::NoResponders(_) => (
+                Some(Event::RefusalSent { batch, code: 503 }),
+                ControlFrame::Status(503),
+            ),
+            Reply::TooManyRequests => (
+                Some(Event::RefusalSent { batch, code: 429 }),
+                ControlFrame::Status(429),
+            ),
         };
         if let Some(event) = event {
             self.fabric.tell(&event);
         }
-        self.fabric.send_down(PublisherId(to.connection.0), batch, frame);
+        self.fabric
+            .send_down(PublisherId(to.connection.0), batch, frame);
     }
 
     fn fact(&mut self, fact: Fact) {
         let event = match fact {
-            Fact::BatchOpened { batch, open, flow } => Event::BatchOpened { batch: BatchNumber(batch.0), open, flow },
-            Fact::BatchForgotten { batch, idle } => Event::BatchForgotten { batch: BatchNumber(batch.0), idle },
-            Fact::Stored { batch: Some(batch), sequence, stream_sequence, payload } => Event::Stored {
+            Fact::BatchOpened { batch, open, flow } => Event::BatchOpened {
+                batch: BatchNumber(batch.0),
+                open,
+                flow,
+            },
+            Fact::BatchForgotten { batch, idle } => Event::BatchForgotten {
+                batch: BatchNumber(batch.0),
+                idle,
+            },
+            Fact::Stored {
+                batch: Some(batch),
+                sequence,
+                stream_sequence,
+                payload,
+            } => Event::Stored {
                 batch: BatchNumber(batch.0),
                 bytes: payload.bytes,
                 digest: payload.digest,
                 sequence,
                 stream_sequence,
             },
-            Fact::Deduplicated { batch, sequence } => Event::Deduplicated { batch: BatchNumber(batch.0), sequence },
-            Fact::Rejected { batch, sequence, code } => {
-                Event::Rejected { batch: BatchNumber(batch.0), code, sequence }
-            }
-            Fact::Overflowed { batch: Some(batch), sequence } => {
+            Fact::Deduplicated { batch, sequence } => Event::Deduplicated {
+                batch: BatchNumber(batch.0),
+                sequence,
+            },
+            Fact::Rejected {
+                batch,
+                sequence,
+                code,
+            } => Event::Rejected {
+                batch: BatchNumber(batch.0),
+                code,
+                sequence,
+            },
+            Fact::Overflowed {
+                batch: Some(batch),
+                sequence,
+            } => {
                 let cause = DropCause::IngestQueue;
-                Event::Dropped { batch: BatchNumber(batch.0), cause, reply: false, sequence }
+                Event::Dropped {
+                    batch: BatchNumber(batch.0),
+                    cause,
+                    reply: false,
+                    sequence,
+                }
             }
             // Plain publishes have no batch; the event lane sends none.
             Fact::Stored { batch: None, .. } | Fact::Overflowed { batch: None, .. } => return,
