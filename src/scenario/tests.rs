@@ -346,7 +346,7 @@ fn keys_that_contradict_each_other_are_refused() {
         ),
         (
             &format!("{drop}from = \"1s\""),
-            "faults[0].from: goes with action = \"cut\" only",
+            "faults[0].from: goes with actions \"cut\" and \"hold\" only",
         ),
         (
             "[[faults]]\naction = \"drop\"",
