@@ -2,9 +2,6 @@
 //!
 //! The same watchers stand in both worlds. Leans on `event`, `judge`, `measure` and `scenario`.
 
-mod verdict;
-
-pub use verdict::{Verdict, word};
 
 use crate::event::{Event, Observer, TraceHasher};
 use crate::judge::{Findings, Judges};
