@@ -45,6 +45,7 @@ const TOKENS: &[&str] = &[
     "18446744073709551616",
     "18446744073709551617",
     "99999999999999999999999999999999999999999",
+    "éééééééééééééééééééééééééééééééééééééé",
     "iiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiii",
     "iiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiii",
 ];
