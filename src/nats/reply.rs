@@ -3,7 +3,8 @@
 //! Here a client puts what it asks for, and here the server's answers go. Parsing borrows and
 //! allocates nothing; [`ReplyPrefix`] writes the subject of each message of a batch into a buffer
 //! that is used again. Leans on `subject` and the words of `nats`. Source: ADR-50, "Fast-ingest
-//! Batch Publishing"; edge cases as nats-server 2.15.1 decides them.
+//! Batch Publishing" ("Client Design" for the form, "Message Gaps" and "Server Behavior Design" for
+//! what is refused); edge cases as nats-server 2.15.1 decides them.
 
 use std::fmt;
 
@@ -12,7 +13,7 @@ use super::{BatchSequence, GapMode, Operation};
 
 /// The last token of a fast-ingest reply subject, with its dot.
 pub const SUFFIX: &str = ".$FI";
-/// Most bytes of a batch id.
+/// Most bytes of a batch id ("Server Behavior Design" says characters; the server counts bytes).
 pub const BATCH_ID_BYTES_MAX: usize = 64;
 /// The flow where the flow token is no number above 0.
 pub const FLOW_DEFAULT: u16 = 10;
@@ -39,16 +40,18 @@ pub enum BadPattern {
     /// them means that at least one token (an empty one will do) stands before the batch id.
     #[error("too few tokens")]
     TooFewTokens,
-    /// The operation is not a number of 0 to 4.
+    /// The operation is not a number of 0 to 4 ("Client Design": the server rejects any operation
+    /// that it does not know).
     #[error("the operation is not 0 to 4")]
     Operation,
     /// The batch sequence is not a number of 1 to 2^64-2.
     #[error("the batch sequence is not 1 to 18446744073709551614")]
     Sequence,
-    /// A start has sequence 1; an append and an end of batch have 2 or more.
+    /// A start has sequence 1; an append and an end of batch have 2 or more; a commit or ping any
+    /// ("Client Design": a batch starts at 1, and may commit or ping there).
     #[error("the operation does not go with the batch sequence")]
     OperationSequence,
-    /// The gap mode is neither `ok` nor `fail`.
+    /// The gap mode is neither `ok` nor `fail` ("Message Gaps").
     #[error("the gap mode is neither `ok` nor `fail`")]
     GapMode,
 }
@@ -127,6 +130,8 @@ pub enum ReplyPrefixError {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct ReplyPrefix {
     text: String,
+    /// Bytes of `<prefix>.<id>.`
+    inbox_bytes: usize,
 }
 
 /// Digits of the largest 64-bit number.
@@ -155,7 +160,13 @@ impl ReplyPrefix {
         }
         let gap = gap.as_str();
         let text = format!("{prefix}.{batch_id}.{flow}.{gap}.");
-        Ok(Self { text })
+        let inbox_bytes = prefix.len() + batch_id.len() + "..".len();
+        Ok(Self { text, inbox_bytes })
+    }
+
+    /// The filter to subscribe to for the whole batch: `<prefix>.<id>.>` ("Control Channel").
+    pub fn control_channel(&self) -> String {
+        format!("{}>", &self.text[..self.inbox_bytes])
     }
 
     /// The common part, with its last dot.
@@ -449,6 +460,7 @@ mod tests {
     fn the_fast_writer_prints_the_same() {
         let prefix = ReplyPrefix::new("_INBOX.x", "id", 500, GapMode::Ok).unwrap();
         assert_eq!(prefix.as_str(), "_INBOX.x.id.500.ok.");
+        assert_eq!(prefix.control_channel(), "_INBOX.x.id.>");
         let mut reply = "left over from before".to_owned();
         for (sequence, operation) in [
             (1, Operation::Start),
@@ -469,6 +481,7 @@ mod tests {
             };
             assert_eq!(reply, printed.to_string());
             assert_eq!(parse(&reply), Parsed::Fast(printed));
+            assert!(subject::matches(&prefix.control_channel(), &reply));
         }
     }
 
