@@ -8,9 +8,10 @@ use std::sync::Arc;
 use crate::batch::message::Payload;
 use crate::machine::Time;
 use crate::nats::StreamSequence;
-use crate::nats::error_code::ApiError;
 use crate::nats::header::Headers;
 use crate::stream::config::StreamConfig;
+pub use crate::stream::failure::ApiFailure;
+pub use crate::stream::purge::Purge;
 
 /// The calls that the model knows, without their arguments.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -78,17 +79,6 @@ pub enum ApiRequest {
     },
 }
 
-/// What a purge removes; nothing given: everything.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Purge {
-    /// Only subjects that match this.
-    pub filter: Option<String>,
-    /// Only below this sequence. Excludes `keep`.
-    pub sequence: Option<StreamSequence>,
-    /// All but so many of the newest.
-    pub keep: Option<u64>,
-}
-
 /// What a call achieved.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum ApiAnswer {
@@ -142,27 +132,6 @@ pub struct StoredMessage {
     pub payload: Payload,
     /// When it was stored, roughly.
     pub at: Time,
-}
-
-/// Why a call was refused.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct ApiFailure {
-    /// `code`: the HTTP-like status.
-    pub status: u16,
-    /// `err_code`: the number that names the error.
-    pub number: u16,
-    /// Description.
-    pub description: Arc<str>,
-}
-
-impl From<ApiError> for ApiFailure {
-    fn from(error: ApiError) -> Self {
-        Self {
-            status: error.code.status(),
-            number: error.code.number(),
-            description: error.to_string().into(),
-        }
-    }
 }
 
 impl ApiRequest {
