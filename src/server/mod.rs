@@ -20,7 +20,7 @@ use crate::stream::subjects::{Subjects, matches};
 use crate::stream::{Stream, Surroundings};
 use api::{ApiAnswer, ApiCall, ApiFailure, ApiRequest};
 use host::Host;
-use message::{Fact, Publish, Reply, ReplyTo, SubjectId};
+use message::{ConnectionId, Fact, Publish, Reply, ReplyTo, SubjectId};
 
 /// What the modelled server is like.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -228,6 +228,12 @@ impl Server {
         self.answer(now, request, out)
     }
 
+    /// Whether anything of a connection is inside: a message not yet dealt with, or an answer not
+    /// yet sent. Looks through the queues.
+    pub fn holds(&self, connection: ConnectionId) -> bool {
+        self.hosts.iter().flatten().any(|host| host.holds(connection))
+    }
+
     fn publish(&mut self, now: Time, publish: Publish, out: &mut dyn Sink<Action>) {
         let route = self.routes.get(publish.subject.0 as usize);
         let route = route.copied().unwrap_or(NOWHERE);
@@ -377,11 +383,5 @@ impl Machine for Server {
                 Due::Call => self.end_call(at, out),
             }
         }
-    }
-}
-impl Server {
-    /// temp
-    pub fn holds(&self, _c: message::ConnectionId) -> bool {
-        false
     }
 }
