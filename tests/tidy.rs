@@ -19,7 +19,7 @@ const LADDER: &[&[&str]] = &[
     &["nats"],
     &["batch", "stream", "server", "net"],
     &["event", "client"],
-    &["scenario", "judge", "load", "measure"],
+    &["scenario", "judge", "load", "measure", "watch"],
     &["sim", "live", "conform"],
     &["report"],
     &["cli"],
@@ -36,6 +36,9 @@ const NEIGHBOURS: &[(&str, &str)] = &[
     ("judge", "scenario"),
     ("load", "scenario"),
     ("measure", "scenario"),
+    ("watch", "scenario"),
+    ("watch", "judge"),
+    ("watch", "measure"),
     ("conform", "live"),
 ];
 
@@ -495,6 +498,45 @@ fn no_document_or_configuration_names_a_path_of_one_machine() {
     assert!(findings.is_empty(), "\n{}", findings.join("\n"));
 }
 
+/// Paths in backticks, or behind a link, that begin with one of our folders or are a top document.
+fn paths_named(document: &str) -> BTreeSet<String> {
+    const FOLDERS: &[&str] = &[
+        "src/",
+        "tests/",
+        "sims/",
+        "workloads/",
+        "docs/",
+        "assets/",
+        "benches/",
+    ];
+    document
+        .split(['`', '(', ')', ' ', '\n', ','])
+        .map(|word| word.trim_end_matches([':', ';', '.']))
+        .filter(|word| FOLDERS.iter().any(|folder| word.starts_with(folder)))
+        .filter(|word| !word.contains('*'))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn every_path_that_a_document_names_is_there() {
+    let mut missing = Vec::new();
+    for name in [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "THIRD-PARTY.md",
+        "NOTICE",
+    ] {
+        let gone = paths_named(&read(name))
+            .into_iter()
+            .filter(|path| !top().join(path).exists());
+        missing.extend(gone.map(|path| format!("{name}: {path}")));
+    }
+    assert!(missing.is_empty(), "\n{}", missing.join("\n"));
+}
+
 // -- every rule objects ----------------------------------------------------------------------
 
 /// The findings in `code`, as file `name` with a good head.
@@ -722,4 +764,13 @@ fn a_bad_scenario_file_is_found() {
     let modelled = format!("{good}[network]\n");
     assert_eq!(check_scenario("sims/x.toml", &modelled), [""; 0]);
     assert!(check_scenario("workloads/x.toml", &modelled)[0].contains("simulator only"));
+}
+
+#[test]
+fn paths_in_documents_are_found() {
+    let named = paths_named("See `src/nats/`, [x](docs/x.md), sims/nats/*.toml and `tests/y.rs`.");
+    assert_eq!(
+        Vec::from_iter(named),
+        ["docs/x.md", "src/nats/", "tests/y.rs"]
+    );
 }
