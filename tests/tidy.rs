@@ -52,7 +52,7 @@ const BANNED_CRATES: &[&str] = &[
     "jetstream_extra",
 ];
 const FIRST_FREE_FLOOR: usize = 3;
-/// Longest file, in lines before its tests.
+/// Longest file, in lines of code before its tests; blank lines and comments do not count.
 const LONGEST_FILE: usize = 400;
 /// Macros that say "not done yet" or "left over".
 const LEFTOVERS: &[&str] = &["todo", "unimplemented", "dbg"];
@@ -93,7 +93,7 @@ fn check_source(name: &str, text: &str) -> Findings {
     let lines = lines_before_tests(&file, text);
     if name.starts_with("src/") && !is_test_file(name) && lines > LONGEST_FILE {
         findings.push(format!(
-            "{name}: {lines} lines before its tests; allowed are {LONGEST_FILE}"
+            "{name}: {lines} lines of code before its tests; allowed are {LONGEST_FILE}"
         ));
     }
     let mut visitor = Source {
@@ -107,7 +107,7 @@ fn check_source(name: &str, text: &str) -> Findings {
 
 /// Whether the whole file is test code.
 fn is_test_file(name: &str) -> bool {
-    name.ends_with("/tests.rs") || name.contains("/tests/") || !name.starts_with("src/")
+    name.ends_with("tests.rs") || name.contains("/tests/") || !name.starts_with("src/")
 }
 
 /// `src/nats/ack.rs` is `["nats", "ack"]`; nothing for `lib.rs`, `main.rs` and files outside `src`.
@@ -128,6 +128,7 @@ fn module_path(name: &str) -> Vec<String> {
     }
 }
 
+/// Lines that hold code, up to the tests.
 fn lines_before_tests(file: &syn::File, text: &str) -> usize {
     let tests = file.items.iter().find_map(|item| match item {
         syn::Item::Mod(module) if is_test_only(&module.attrs) && module.content.is_some() => {
@@ -135,7 +136,11 @@ fn lines_before_tests(file: &syn::File, text: &str) -> usize {
         }
         _ => None,
     });
-    tests.unwrap_or_else(|| text.lines().count())
+    text.lines()
+        .take(tests.unwrap_or(usize::MAX))
+        .map(str::trim_start)
+        .filter(|line| !line.is_empty() && !line.starts_with("//"))
+        .count()
 }
 
 fn is_test_only(attributes: &[syn::Attribute]) -> bool {
@@ -682,7 +687,7 @@ fn a_missing_head_and_a_long_file_are_found() {
     );
     assert_eq!(check_source("tests/x.rs", "fn f() {}\n").len(), 1);
     assert!(check_source("src/units.rs", "//! Head.\nfn f( {}\n")[0].contains("does not parse"));
-    let long = "fn f() {}\n".repeat(LONGEST_FILE - 1);
+    let long = "/// Docs.\nfn f() {}\n\n".repeat(LONGEST_FILE);
     assert_eq!(
         check_source("src/units.rs", &format!("//! Head.\n{long}")),
         [""; 0]
@@ -697,7 +702,7 @@ fn a_missing_head_and_a_long_file_are_found() {
             "src/units.rs",
             &format!("//! Head.\n{long}fn f() {{}}\n{tests}")
         ),
-        ["src/units.rs: 401 lines before its tests; allowed are 400"]
+        ["src/units.rs: 401 lines of code before its tests; allowed are 400"]
     );
 }
 
