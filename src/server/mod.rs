@@ -304,19 +304,16 @@ impl Server {
 
     /// What comes up next, and when. Of two at the same time, timers go first, then loops.
     fn next(&self) -> Option<(Time, Due)> {
-        let hosts = self.hosts.iter().enumerate();
-        let hosts = hosts.filter_map(|(index, host)| Some((index as u32, host.as_ref()?)));
-        let call = self.calls.front().map(|call| (call.at, Due::Call));
-        hosts
-            .flat_map(|(index, host)| {
-                [
-                    (host.stream.due(), Due::Timers(index)),
-                    (host.turn_end(), Due::Turn(index)),
-                ]
-            })
-            .chain(call)
-            .min()
-            .filter(|(at, _)| *at < Time::NEVER)
+        let mut next = (Time::NEVER, Due::Call);
+        for (index, host) in (0..).zip(&self.hosts) {
+            let Some(host) = host else { continue };
+            next = next.min((host.stream.due(), Due::Timers(index)));
+            next = next.min((host.turn_end(), Due::Turn(index)));
+        }
+        if let Some(call) = self.calls.front() {
+            next = next.min((call.at, Due::Call));
+        }
+        (next.0 < Time::NEVER).then_some(next)
     }
 
     fn route(&self, subject: &str) -> u32 {
