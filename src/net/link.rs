@@ -63,7 +63,8 @@ impl Link {
         self.last_arrival = arrival;
         if self.counting {
             self.under_way += bytes;
-            self.unacknowledged.push_back((arrival + self.latency, bytes));
+            self.unacknowledged
+                .push_back((arrival + self.latency, bytes));
         }
         arrival
     }

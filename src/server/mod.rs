@@ -231,7 +231,10 @@ impl Server {
     /// Whether anything of a connection is inside: a message not yet dealt with, or an answer not
     /// yet sent. Looks through the queues.
     pub fn holds(&self, connection: ConnectionId) -> bool {
-        self.hosts.iter().flatten().any(|host| host.holds(connection))
+        self.hosts
+            .iter()
+            .flatten()
+            .any(|host| host.holds(connection))
     }
 
     fn publish(&mut self, now: Time, publish: Publish, out: &mut dyn Sink<Action>) {
