@@ -2,6 +2,7 @@
 //!
 //! Leans on `keep` and `log`.
 
+use super::config::Storage;
 use super::failure::ApiFailure;
 use super::subjects::{self, Subjects};
 use super::{Stream, log::Record};
@@ -51,7 +52,8 @@ impl Stream {
     /// Removes one message.
     ///
     /// # Errors
-    /// Sealed (10109), deletes denied, no such message (10057).
+    /// Sealed (10109), deletes denied, no such message (10043 in memory, 10057
+    /// in files).
     pub fn delete_message(&mut self, sequence: StreamSequence) -> Result<(), ApiFailure> {
         if self.config.sealed {
             return Err(ErrorCode::Sealed.into());
@@ -60,14 +62,18 @@ impl Stream {
             let text = "message delete not permitted";
             return Err(ApiFailure::new(500, 10057, text));
         }
-        if sequence.0 > self.log.last().0 {
-            return Err(ApiFailure::new(500, 10057, "stream store EOF"));
-        }
         if self.remove(sequence) {
-            Ok(())
-        } else {
-            Err(ApiFailure::new(500, 10057, "no message found"))
+            return Ok(());
         }
+        Err(match self.config.storage {
+            Storage::Memory => {
+                ApiFailure::new(400, 10043, &format!("sequence {sequence} not found"))
+            }
+            Storage::File if sequence > self.log.last() => {
+                ApiFailure::new(500, 10057, "stream store EOF")
+            }
+            Storage::File => ApiFailure::new(500, 10057, "no message found"),
+        })
     }
 
     /// One message.
