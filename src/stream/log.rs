@@ -108,7 +108,7 @@ impl Log {
         }
     }
 
-    /// First sequence: 0 if nothing was ever stored, last + 1 if nothing is left.
+    /// First sequence: 0 if nothing was ever stored or cleared, last + 1 if nothing is left.
     pub const fn first(&self) -> StreamSequence {
         StreamSequence(self.first)
     }
@@ -253,7 +253,7 @@ impl Log {
 
     /// Removes everything: the next message gets the sequence that it would have got anyway.
     pub fn clear(&mut self) {
-        if self.messages > 0 {
+        if self.messages > 0 || self.first == 0 {
             self.mix(self.last);
             self.forget_all();
         }

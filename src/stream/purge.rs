@@ -39,7 +39,8 @@ impl Stream {
             return Err(ApiFailure::new(400, 10003, "bad request"));
         }
         let before = self.log.messages();
-        match purge.filter.as_deref().filter(|filter| !filter.is_empty()) {
+        let filter = purge.filter.as_deref();
+        match filter.filter(|filter| !matches!(*filter, "" | ">")) {
             Some(filter) => self.purge_under(subjects, filter, sequence, keep.unwrap_or(0)),
             None => match sequence {
                 Some(sequence) => self.purge_below(sequence),
@@ -52,8 +53,8 @@ impl Stream {
     /// Removes one message.
     ///
     /// # Errors
-    /// Sealed (10109), deletes denied, no such message (10043 in memory, 10057
-    /// in files).
+    /// Sealed (10109), deletes denied, no such message (10043, or 10057 outside of
+    /// what a file store holds).
     pub fn delete_message(&mut self, sequence: StreamSequence) -> Result<(), ApiFailure> {
         if self.config.sealed {
             return Err(ErrorCode::Sealed.into());
@@ -65,14 +66,14 @@ impl Stream {
         if self.remove(sequence) {
             return Ok(());
         }
+        let (first, last) = (self.log.first(), self.log.last());
+        let inside = first <= sequence && sequence <= last;
         Err(match self.config.storage {
-            Storage::Memory => {
+            Storage::File if sequence > last => ApiFailure::new(500, 10057, "stream store EOF"),
+            Storage::File if !inside => ApiFailure::new(500, 10057, "no message found"),
+            Storage::File | Storage::Memory => {
                 ApiFailure::new(400, 10043, &format!("sequence {sequence} not found"))
             }
-            Storage::File if sequence > self.log.last() => {
-                ApiFailure::new(500, 10057, "stream store EOF")
-            }
-            Storage::File => ApiFailure::new(500, 10057, "no message found"),
         })
     }
 
