@@ -379,3 +379,6 @@ impl Machine for Server {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
