@@ -385,3 +385,6 @@ impl Machine for Server {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
