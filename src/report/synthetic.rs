@@ -1,0 +1,239 @@
+//! Made-up runs for tests and for looking at: publishers, acks and trouble of a set shape.
+//!
+//! With `TIDEGATE_LOOK=folder` the test below leaves charts and pages in that folder.
+
+use std::collections::BTreeMap;
+
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha12Rng;
+
+use super::result::tests::settings;
+use super::{Cost, LeaderChange, RunRecord, RunResult, Stall, Violation, World, replay_command};
+use crate::event::{BatchNumber, Event, Observer as _, Outcome, PublisherId};
+use crate::machine::Time;
+use crate::measure::{Group, Options, Recorder};
+use crate::nats::{BatchSequence, GapMode, Operation, StreamSequence};
+use crate::units::Span;
+
+/// The shape of a made-up run.
+pub(super) struct Shape {
+    pub(super) publishers: u32,
+    pub(super) seconds: f64,
+    /// Messages that each publisher sends per second, all in all.
+    pub(super) rate: f64,
+    pub(super) latency_us: f64,
+    pub(super) trouble: bool,
+}
+
+/// Records a run of this shape.
+pub(super) fn record(shape: &Shape) -> RunRecord {
+    let end = Time::from_nanos((shape.seconds * 1e9) as u64);
+    let warm_up = Time::from_nanos((shape.seconds * 5e7) as u64);
+    let mut recorder = Recorder::new(Options {
+        warm_up,
+        groups: vec![Group {
+            name: "steady".to_owned(),
+            publishers: shape.publishers,
+            note: shape
+                .trouble
+                .then(|| "acks are taken in inside calls only".to_owned()),
+        }],
+        server_watched: true,
+    });
+    play(shape, end, &mut recorder);
+    let summary = recorder.finish(end);
+    let mut settings = settings();
+    settings.warm_up = Span(warm_up);
+    let mut record = RunRecord {
+        cost: Cost::new(
+            1_700_000_000,
+            summary.totals.published,
+            end.as_nanos(),
+            Some(34 << 20),
+        ),
+        summary,
+        replay: replay_command(World::Sim, "sims/nats/steady.toml", 7, &[]),
+        ..super::result::tests::record()
+    };
+    if shape.trouble {
+        add_trouble(&mut record, &mut settings, shape.seconds);
+    }
+    record.settings = settings;
+    record
+}
+
+fn add_trouble(record: &mut RunRecord, settings: &mut crate::scenario::Settings, seconds: f64) {
+    let at = |part: f64| (seconds * part * 1e9) as u64;
+    settings.faults = serde_json::from_value(serde_json::json!([
+        { "action": "drop", "frame": "flow-ack", "nth": 3 },
+        { "action": "cut", "from": format!("{}ns", at(0.55)), "until": format!("{}ns", at(0.65)) },
+    ]))
+    .unwrap();
+    record.leader_changes = vec![LeaderChange {
+        at_ns: at(0.3),
+        leader: Some("n2".to_owned()),
+    }];
+    record.stalls = vec![Stall {
+        publisher: 1,
+        batch: 1,
+        at_ns: at(0.9),
+        release: "flow ack 4711, which was dropped at the server's output".to_owned(),
+    }];
+    record.violations = vec![Violation {
+        judge: "gate".to_owned(),
+        clause: "fast.flow.gate".to_owned(),
+        at_ns: at(0.42),
+        publisher: Some(0),
+        batch: Some(0),
+        message: "sent 201 while shut at 200 on <subject>\u{1b}[2J".to_owned(),
+    }];
+    record.notes = vec!["The modelled server is uncalibrated.".to_owned()];
+}
+
+/// Sends, acks after a varying latency, and gaps now and then.
+fn play(shape: &Shape, end: Time, recorder: &mut Recorder) {
+    let mut random = ChaCha12Rng::seed_from_u64(7);
+    let mut later: BTreeMap<(u64, u64), Event> = BTreeMap::new();
+    let mut order = 0;
+    let step = 1e9 / (shape.rate * f64::from(shape.publishers));
+    for number in 0..shape.publishers {
+        recorder.see(
+            Time::ZERO,
+            &Event::BatchStarted {
+                publisher: PublisherId(number),
+                batch: BatchNumber(number),
+                flow: 100,
+                outstanding_acks: 2,
+                gap: GapMode::Ok,
+            },
+        );
+    }
+    let total = (end.as_nanos() as f64 / step) as u64;
+    for index in 0..total {
+        let now = (index as f64 * step) as u64;
+        while let Some(entry) = later.first_entry().filter(|entry| entry.key().0 <= now) {
+            let at = Time::from_nanos(entry.key().0);
+            recorder.see(at, &entry.remove());
+        }
+        let publisher = (index % u64::from(shape.publishers)) as u32;
+        let batch = BatchNumber(publisher);
+        let sequence = BatchSequence(index / u64::from(shape.publishers) + 1);
+        let progress = index as f64 / total as f64;
+        let lateness: f64 = random.random_range(0.0..1.0_f64).powi(6) * 4.0;
+        let intended = now.saturating_sub((lateness * shape.latency_us * 1e3) as u64);
+        recorder.see(
+            Time::from_nanos(now),
+            &Event::Published {
+                batch,
+                operation: Operation::Append,
+                bytes: 1_024,
+                sequence,
+                intended: Time::from_nanos(intended),
+            },
+        );
+        recorder.see(
+            Time::from_nanos(now),
+            &Event::Stored {
+                batch,
+                bytes: 1_024,
+                digest: 0,
+                sequence,
+                stream_sequence: StreamSequence(index + 1),
+            },
+        );
+        let wave = 1.0 + 0.4 * (progress * 25.0).sin();
+        let tail: f64 = random.random_range(0.0..1.0_f64).powi(40) * 30.0;
+        let slow = if shape.trouble && (0.55..0.65).contains(&progress) {
+            12.0
+        } else {
+            1.0
+        };
+        let latency = shape.latency_us * 1e3 * wave * slow * (1.0 + tail);
+        let flow = if progress < 0.5 { 50 } else { 25 };
+        if sequence.0.is_multiple_of(u64::from(flow)) {
+            order += 1;
+            let ack = Event::AckSeen {
+                batch,
+                flow,
+                sequence,
+            };
+            later.insert((now + latency as u64, order), ack);
+        }
+        if shape.trouble && random.random_range(0..2_000) == 0 {
+            order += 1;
+            let gap = Event::GapSeen {
+                batch,
+                expected: sequence,
+                received: BatchSequence(sequence.0 + 3),
+            };
+            later.insert((now + 1_000, order), gap);
+        }
+        if shape.trouble && random.random_range(0..3_000) == 0 {
+            recorder.see(Time::from_nanos(now), &Event::Blocked { batch });
+            order += 1;
+            let opened = Event::Unblocked { batch };
+            later.insert((now + 4 * latency as u64, order), opened);
+        }
+    }
+    if shape.trouble {
+        for part in [0.2, 0.21, 0.75] {
+            let at = Time::from_nanos((end.as_nanos() as f64 * part) as u64);
+            recorder.see(at, &Event::Fault { fault: 0 });
+        }
+    }
+    for number in 0..shape.publishers {
+        recorder.see(
+            end,
+            &Event::BatchEnded {
+                batch: BatchNumber(number),
+                outcome: Outcome::Committed,
+                code: 0,
+                acknowledged: BatchSequence(0),
+            },
+        );
+    }
+}
+
+/// Shapes that charts and pages must stand: short and long, small and large, calm and not.
+pub(super) fn shapes() -> Vec<(&'static str, Shape)> {
+    let calm = |publishers, seconds, rate, latency_us| Shape {
+        publishers,
+        seconds,
+        rate,
+        latency_us,
+        trouble: false,
+    };
+    vec![
+        ("calm", calm(10, 10.0, 2_000.0, 250.0)),
+        (
+            "trouble",
+            Shape {
+                trouble: true,
+                ..calm(10, 10.0, 2_000.0, 900.0)
+            },
+        ),
+        ("long", calm(3, 36_000.0, 2.0, 2_000_000.0)),
+        ("many", calm(3_000, 60.0, 2.0, 90_000.0)),
+        ("short", calm(1, 0.004, 200_000.0, 40.0)),
+        ("one", calm(1, 0.000_05, 20_000.0, 40.0)),
+    ]
+}
+
+#[test]
+fn every_shape_gives_charts_and_a_page() {
+    let look = std::env::var_os("TIDEGATE_LOOK").map(std::path::PathBuf::from);
+    for (name, shape) in shapes() {
+        let result = RunResult::new(record(&shape));
+        let sent: u64 = result.series.published.iter().sum();
+        assert_eq!(sent, result.totals.published, "{name}");
+        for chart in super::chart::all(&result) {
+            let svg = chart.svg().unwrap();
+            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{name}");
+            if let Some(folder) = &look {
+                let path = folder.join(format!("{name}-{}", chart.name));
+                super::write_atomically(&path.with_extension("svg"), svg.as_bytes()).unwrap();
+                chart.write_png(&path.with_extension("png")).unwrap();
+            }
+        }
+    }
+}
