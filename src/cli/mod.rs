@@ -3,6 +3,7 @@
 //! Leans on every floor below.
 
 mod exit;
+mod report;
 
 pub use exit::Failure;
 
@@ -19,10 +20,21 @@ struct Arguments {
 }
 
 #[derive(Subcommand)]
-enum Command {}
+enum Command {
+    Report(report::ReportArguments),
+}
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match arguments.command {}
+    let done = match arguments.command {
+        Command::Report(arguments) => report::run(&arguments),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("tidegate: {failure}");
+            failure.exit_code()
+        }
+    }
 }

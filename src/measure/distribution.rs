@@ -9,6 +9,8 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::rounded;
+
 /// A histogram of spans in nanoseconds: 1 ns to 1 h, three digits.
 pub type LatencyHistogram = Histogram<u64>;
 
@@ -66,7 +68,7 @@ impl Distribution {
         Self {
             count: histogram.len(),
             min: histogram.min(),
-            mean: histogram.mean(),
+            mean: rounded(histogram.mean(), 3),
             p50: at(0.5),
             p90: at(0.9),
             p99: at(0.99),

@@ -19,5 +19,5 @@ pub use recorder::{Options, Recorder};
 pub use series::{FlowSeries, LatencySeries, Series};
 pub use summary::{
     BatchTotals, Ending, FaultTimes, GroupSummary, StallTime, Summary, Throughput, Totals, Window,
-    jain,
+    jain, rounded,
 };

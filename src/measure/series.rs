@@ -8,6 +8,7 @@ use hdrhistogram::Histogram;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::rounded;
 use crate::machine::Time;
 
 /// Most buckets of a run.
@@ -378,10 +379,10 @@ fn output(width: u64, end: u64, buckets: &[Bucket]) -> (Series, FlowSeries) {
         series.in_flight_max.push(bucket.in_flight_max);
         series
             .in_flight_mean
-            .push(rounded(bucket.in_flight_area as f64 / span));
+            .push(rounded(bucket.in_flight_area as f64 / span, 3));
         series
             .blocked_mean
-            .push(rounded(bucket.blocked_area as f64 / span));
+            .push(rounded(bucket.blocked_area as f64 / span, 3));
         let at = |quantile: f64| {
             let histogram = bucket.latency.as_ref()?;
             Some(histogram.value_at_quantile(quantile))
@@ -396,15 +397,10 @@ fn output(width: u64, end: u64, buckets: &[Bucket]) -> (Series, FlowSeries) {
         flow.max.push(seen.then_some(bucket.flow_max));
         flow.mean.push(
             (bucket.open_area > 0)
-                .then(|| rounded(bucket.flow_area as f64 / bucket.open_area as f64)),
+                .then(|| rounded(bucket.flow_area as f64 / bucket.open_area as f64, 3)),
         );
     }
     (series, flow)
-}
-
-/// Three decimals: finer would be noise that every result file carries.
-fn rounded(value: f64) -> f64 {
-    (value * 1e3).round() / 1e3
 }
 
 #[cfg(test)]

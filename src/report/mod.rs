@@ -15,11 +15,11 @@ mod text;
 mod verdict;
 
 pub use file::{ResultFile, RunSet, SetSummary, write_atomically};
-//pub use html::page;
+pub use html::page;
 pub use result::{
     Cost, FORMAT, LeaderChange, RunRecord, RunResult, Stall, Verdict, Violation, World,
     replay_command,
 };
-//pub use table::{set_table, table};
+pub use table::{set_table, table};
 pub use text::{duration, escape_html, printable};
 pub use verdict::{Judgement, judge};

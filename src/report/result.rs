@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::verdict;
 use crate::measure::{
     Distribution, FaultTimes, FlowSeries, GroupSummary, Series, StallTime, Summary, Throughput,
-    Totals, Window,
+    Totals, Window, rounded,
 };
 use crate::scenario::Settings;
 
@@ -209,7 +209,7 @@ impl Cost {
             if wall_ns == 0 {
                 0.0
             } else {
-                amount / (wall_ns as f64 / 1e9)
+                rounded(amount / (wall_ns as f64 / 1e9), 3)
             }
         };
         Self {

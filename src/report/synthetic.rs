@@ -226,6 +226,14 @@ fn every_shape_gives_charts_and_a_page() {
         let result = RunResult::new(record(&shape));
         let sent: u64 = result.series.published.iter().sum();
         assert_eq!(sent, result.totals.published, "{name}");
+        let page = super::page(&result).unwrap();
+        let terminal = super::table(&result, true);
+        if let Some(folder) = &look {
+            for (extension, text) in [("html", &page), ("txt", &terminal)] {
+                let path = folder.join(name).with_extension(extension);
+                super::write_atomically(&path, text.as_bytes()).unwrap();
+            }
+        }
         for chart in super::chart::all(&result) {
             let svg = chart.svg().unwrap();
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{name}");

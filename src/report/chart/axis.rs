@@ -49,14 +49,27 @@ impl Axis {
             Kind::Percent => 0.000_1,
             Kind::Time | Kind::Span | Kind::SpanDecades | Kind::Number | Kind::Nines => 1.0,
         };
-        let ceiling = if kind == Kind::Percent { 1.0 } else { f64::MAX };
-        let high = (most * 1.08).max(least_range).min(ceiling);
-        let step = step_of(kind, high, 5);
         Self {
             low: 0.0,
-            high: ((high / step).ceil() * step).min(ceiling),
+            high: (most * 1.05).max(least_range),
             kind,
         }
+    }
+
+    /// The axis drawn out to its next tick, where at most about `most` ticks are wanted.
+    pub(super) fn to_a_tick(&self, most: usize) -> Self {
+        let mut axis = self.clone();
+        match self.kind {
+            Kind::Span | Kind::Number | Kind::Percent => {
+                let step = step_of(self.kind, self.high - self.low, most);
+                axis.high = (self.high / step - 1e-9).ceil() * step;
+            }
+            Kind::Time | Kind::SpanDecades | Kind::Nines => {}
+        }
+        if self.kind == Kind::Percent {
+            axis.high = axis.high.min(1.0);
+        }
+        axis
     }
 
     /// Spans from zero, or in decades where the largest is far above the smallest.
@@ -196,7 +209,7 @@ fn step_of(kind: Kind, range: f64, most: usize) -> f64 {
         }
         return nice_above(raw / scale) * scale;
     }
-    let whole = matches!(kind, Kind::Number).then_some(1.0).unwrap_or(0.0);
+    let whole = if kind == Kind::Number { 1.0 } else { 0.0 };
     match kind {
         Kind::Span => {
             let scale = duration_unit(range).0;
@@ -262,20 +275,25 @@ mod tests {
 
     #[test]
     fn an_axis_from_zero_has_air_and_ends_on_a_tick() {
-        let axis = Axis::from_zero(Kind::Number, [12_340.0, 99.0].into_iter());
-        assert_eq!(axis.high, 15_000.0);
-        assert_eq!(texts(&axis, 5), ["0", "5k", "10k", "15k"]);
-        let none = Axis::from_zero(Kind::Number, std::iter::empty());
-        assert_eq!(texts(&none, 5), ["0", "1"]);
-        let all = Axis::from_zero(Kind::Percent, [1.0].into_iter());
-        assert_eq!(texts(&all, 5).last().unwrap(), "100 %");
+        let axis = |kind, values: &[f64], most| {
+            let axis = Axis::from_zero(kind, values.iter().copied()).to_a_tick(most);
+            texts(&axis, most)
+        };
+        assert_eq!(
+            axis(Kind::Number, &[12_340.0, 9.0], 5),
+            ["0", "5k", "10k", "15k"]
+        );
+        assert_eq!(axis(Kind::Number, &[595.0], 2), ["0", "500", "1k"]);
+        assert_eq!(axis(Kind::Number, &[], 5), ["0", "1"]);
+        let percent = axis(Kind::Percent, &[1.0], 5);
+        assert_eq!(percent, ["0 %", "20 %", "40 %", "60 %", "80 %", "100 %"]);
     }
 
     #[test]
     fn spans_take_decades_where_they_lie_far_apart() {
         let near = Axis::spans([250e3, 900e3].into_iter());
         assert_eq!(near.kind, Kind::Span);
-        assert_eq!(near.unit(), "ms");
+        assert_eq!(near.to_a_tick(5).unit(), "ms");
         let far = Axis::spans([250e3, 900e6].into_iter());
         assert_eq!(far.kind, Kind::SpanDecades);
         assert_eq!((far.low, far.high), (200e3, 1e9));

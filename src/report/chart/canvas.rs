@@ -91,15 +91,26 @@ pub(super) const fn bold(size: f64, paint: Paint) -> Type {
 
 type Drawn<DB> = Result<(), DrawingAreaErrorKind<<DB as DrawingBackend>::ErrorType>>;
 
+/// How far below its place a backend must be told to write, in sizes of the type, so that the middle
+/// of small letters is where it should be: plotters centres differently in its backends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TextPlace(pub(super) f64);
+
+impl TextPlace {
+    pub(super) const SVG: Self = Self(0.05);
+    pub(super) const BITMAP: Self = Self(0.2);
+}
+
 /// A sheet of which one unit is about one point on a screen.
 pub(super) struct Canvas<'a, DB: DrawingBackend> {
     area: &'a DrawingArea<DB, Shift>,
+    text: TextPlace,
 }
 
 impl<'a, DB: DrawingBackend> Canvas<'a, DB> {
-    pub(super) fn new(area: &'a DrawingArea<DB, Shift>) -> Self {
+    pub(super) fn new(area: &'a DrawingArea<DB, Shift>, text: TextPlace) -> Self {
         register_fonts();
-        Self { area }
+        Self { area, text }
     }
 
     pub(super) fn fill(&self, paint: Paint) -> Drawn<DB> {
@@ -153,6 +164,7 @@ impl<'a, DB: DrawingBackend> Canvas<'a, DB> {
             Align::Right => HPos::Right,
         };
         let style = style_of(font).pos(Pos::new(horizontal, VPos::Center));
+        let at = (at.0, at.1 + self.text.0 * font.size);
         self.area.draw_text(text, &style, pixel(at))
     }
 
@@ -252,7 +264,7 @@ mod tests {
     fn both_fonts_can_be_used() {
         let mut text = String::new();
         let area = SVGBackend::with_string(&mut text, (10, 10)).into_drawing_area();
-        let canvas = Canvas::new(&area);
+        let canvas = Canvas::new(&area, TextPlace::SVG);
         let narrow = canvas.width_of("ii", plain(12.0, Paint::Ink));
         let wide = canvas.width_of("WW", plain(12.0, Paint::Ink));
         let wider = canvas.width_of("nnnnnn", bold(12.0, Paint::Ink));

@@ -6,7 +6,7 @@
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::canvas::{Align, Canvas, Paint, bold, plain};
+use super::canvas::{Align, Canvas, Paint, TextPlace, bold, plain};
 use super::{Chart, Layer, Mark, Panel, Shape};
 
 /// Width of a chart in units.
@@ -14,9 +14,9 @@ pub(super) const WIDTH: f64 = 960.0;
 const LEFT: f64 = 76.0;
 const RIGHT: f64 = WIDTH - 28.0;
 const TITLES: f64 = 66.0;
-const HEADER: f64 = 26.0;
+const HEADER: f64 = 32.0;
 const MARK_NAMES: f64 = 18.0;
-const BETWEEN: f64 = 18.0;
+const BETWEEN: f64 = 12.0;
 const AXIS: f64 = 52.0;
 const FOOTER: f64 = 26.0;
 
@@ -58,8 +58,12 @@ impl Chart {
     }
 
     /// Draws the chart on any backend.
-    pub(super) fn draw<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>) -> Drawn<DB> {
-        let canvas = Canvas::new(area);
+    pub(super) fn draw<DB: DrawingBackend>(
+        &self,
+        area: &DrawingArea<DB, Shift>,
+        text: TextPlace,
+    ) -> Drawn<DB> {
+        let canvas = Canvas::new(area, text);
         canvas.fill(Paint::Paper)?;
         canvas.text(
             &self.title,
@@ -154,13 +158,16 @@ impl Chart {
         panel: &Panel,
         frame: Frame,
     ) -> Drawn<DB> {
-        let y = |value: f64| frame.bottom - panel.y.place(value) * (frame.bottom - frame.top);
-        let most = ((frame.bottom - frame.top) / 46.0) as usize;
-        for (value, text) in panel.y.ticks(most.max(2)) {
+        let most = ((frame.bottom - frame.top) / 46.0).max(2.0) as usize;
+        let axis = panel.y.to_a_tick(most);
+        let y = |value: f64| frame.bottom - axis.place(value) * (frame.bottom - frame.top);
+        for (value, text) in axis.ticks(most) {
             let at = y(value);
             canvas.line(&[(LEFT, at), (RIGHT, at)], Paint::Grid, 1.0)?;
-            let font = plain(11.5, Paint::Muted);
-            canvas.text(&text, (LEFT - 8.0, at), font, Align::Right)?;
+            if panel.empty.is_none() {
+                let font = plain(11.5, Paint::Muted);
+                canvas.text(&text, (LEFT - 8.0, at), font, Align::Right)?;
+            }
         }
         if let Some(empty) = panel.empty {
             let middle = ((LEFT + RIGHT) / 2.0, (frame.top + frame.bottom) / 2.0);
@@ -174,7 +181,12 @@ impl Chart {
             Paint::Grey,
             1.25,
         )?;
-        self.draw_header(canvas, panel, frame.top - HEADER / 2.0 - 2.0)
+        let unit = match axis.unit() {
+            "" => panel.unit.clone(),
+            _ if panel.empty.is_some() => panel.unit.clone(),
+            unit => format!("{}, {unit}", panel.unit),
+        };
+        self.draw_header(canvas, panel, &unit, frame.top - HEADER / 2.0 - 2.0)
     }
 
     /// The unit on the left, the legend on the right.
@@ -182,15 +194,23 @@ impl Chart {
         &self,
         canvas: &Canvas<'_, DB>,
         panel: &Panel,
+        unit: &str,
         y: f64,
     ) -> Drawn<DB> {
         // In the first panel the names of marks stand between header and plot.
         let first = std::ptr::eq(panel, &raw const self.panels[0]);
         let y = if first { y - self.mark_names() } else { y };
-        let unit = bold(12.0, Paint::Muted);
-        canvas.text(&panel.unit, (LEFT - 52.0, y), unit, Align::Left)?;
+        canvas.text(
+            unit,
+            (LEFT - 52.0, y),
+            bold(12.0, Paint::Muted),
+            Align::Left,
+        )?;
         let font = plain(12.0, Paint::Ink);
         let mut right = RIGHT;
+        if panel.empty.is_some() {
+            return Ok(());
+        }
         for layer in panel.layers.iter().rev() {
             let Some(label) = &layer.label else {
                 continue;
@@ -200,6 +220,7 @@ impl Chart {
             let (from, to) = (text - 26.0, text - 6.0);
             match &layer.shape {
                 Shape::Line(_) => canvas.line(&[(from, y), (to, y)], layer.paint, 2.5)?,
+                Shape::Wide(_) => canvas.line(&[(from, y), (to, y)], layer.paint, 4.5)?,
                 Shape::Dashed(_) => canvas.dashes(&[(from, y), (to, y)], layer.paint, 2.0)?,
                 Shape::Area(_) | Shape::Band(_) | Shape::Bars(_) => {
                     let opacity = self.opacity(layer);
@@ -217,7 +238,11 @@ impl Chart {
         match layer.shape {
             Shape::Band(_) => 0.28,
             Shape::Area(_) => 0.14,
-            Shape::Line(_) | Shape::Dashed(_) | Shape::Bars(_) | Shape::Points(_) => 0.85,
+            Shape::Line(_)
+            | Shape::Wide(_)
+            | Shape::Dashed(_)
+            | Shape::Bars(_)
+            | Shape::Points(_) => 0.85,
         }
     }
 
@@ -236,11 +261,13 @@ impl Chart {
             unbroken(placed)
         };
         match &layer.shape {
-            Shape::Line(points) => {
+            Shape::Line(points) | Shape::Wide(points) => {
+                let wide = matches!(layer.shape, Shape::Wide(_));
+                let width = if wide { 4.5 } else { 1.75 };
                 for run in runs(points) {
                     match run[..] {
-                        [only] => canvas.dot(only, 2.5, layer.paint)?,
-                        _ => canvas.line(&run, layer.paint, 1.75)?,
+                        [only] => canvas.dot(only, width * 1.5, layer.paint)?,
+                        _ => canvas.line(&run, layer.paint, width)?,
                     }
                 }
             }
@@ -283,10 +310,11 @@ impl Chart {
                     canvas.dot(at, 4.0, Paint::Paper)?;
                     canvas.dot(at, 3.0, layer.paint)?;
                     let font = bold(11.5, Paint::Ink);
-                    let (place, align) = if at.0 - canvas.width_of(text, font) < LEFT + 8.0 {
-                        ((at.0, at.1 - 14.0), Align::Left)
+                    // Curves rise to the right: below it on the right is room.
+                    let (place, align) = if at.0 + canvas.width_of(text, font) > RIGHT {
+                        ((at.0 - 2.0, at.1 + 15.0), Align::Right)
                     } else {
-                        ((at.0 - 5.0, at.1 - 13.0), Align::Right)
+                        ((at.0 + 4.0, at.1 + 14.0), Align::Left)
                     };
                     canvas.text(text, place, font, align)?;
                 }

@@ -69,24 +69,28 @@ pub fn latency_curve(result: &RunResult) -> Chart {
         layer(
             Some("from the intended start"),
             Paint::Orange,
-            Shape::Line(response_curve),
+            Shape::Wide(response_curve),
         ),
         layer(Some("from send"), Paint::Blue, Shape::Line(service_curve)),
         layer(None, Paint::Blue, Shape::Points(points.collect())),
     ];
     let panel = Panel {
-        unit: with_unit("ack latency", &y),
+        unit: "ack latency".to_owned(),
         y,
         layers,
         empty: (measured == 0).then_some("No message was acknowledged in the measured window."),
     };
-    let subtitle = format!(
-        "{} from send: half within {}, 99 % within {}, slowest {}",
-        plural(measured, "message"),
-        duration(service.p50),
-        duration(service.p99),
-        duration(service.max)
-    );
+    let subtitle = if measured == 0 {
+        "nothing was measured".to_owned()
+    } else {
+        format!(
+            "{} from send: half within {}, 99 % within {}, slowest {}",
+            plural(measured, "message"),
+            duration(service.p50),
+            duration(service.p99),
+            duration(service.max)
+        )
+    };
     let x = Axis {
         low: 0.0,
         high: last.max(1.0),
@@ -120,7 +124,7 @@ pub fn latency_over_time(result: &RunResult) -> Chart {
     let layers = lines.into_iter().rev();
     let layers = layers.map(|(name, paint, line)| layer(Some(name), paint, Shape::Line(line)));
     let panel = Panel {
-        unit: with_unit("ack latency from send, by the moment of the ack", &y),
+        unit: "ack latency from send, by the moment of the ack".to_owned(),
         y,
         layers: layers.collect(),
         empty: empty.then_some("No message was acknowledged."),
@@ -233,11 +237,15 @@ pub fn flow(result: &RunResult) -> Chart {
             empty: None,
         });
     }
-    let subtitle = format!(
-        "gates were shut {} of the time that batches were open; longest wait {}",
-        percent(result.stall_time_ns.share),
-        duration(result.stall_time_ns.waits.max),
-    );
+    let subtitle = if result.stall_time_ns.total == 0 {
+        "no gate was ever shut".to_owned()
+    } else {
+        format!(
+            "gates were shut {} of the time that batches were open; longest wait {}",
+            percent(result.stall_time_ns.share),
+            duration(result.stall_time_ns.waits.max),
+        )
+    };
     over_time(
         result,
         "flow",
@@ -271,7 +279,7 @@ fn over_time(
         ),
         subtitle,
         footer: format!(
-            "seed {}   config {}   {} measured   tidegate {}",
+            "seed {} · config {} · {} measured · tidegate {}",
             result.seed,
             shortened(&printable(&result.config_hash), 16),
             plural(result.ack_latency_ns.count, "message"),
@@ -288,13 +296,6 @@ fn layer(label: Option<&str>, paint: Paint, shape: Shape) -> Layer {
         label: label.map(str::to_owned),
         paint,
         shape,
-    }
-}
-
-fn with_unit(what: &str, axis: &Axis) -> String {
-    match axis.unit() {
-        "" => what.to_owned(),
-        unit => format!("{what}, {unit}"),
     }
 }
 

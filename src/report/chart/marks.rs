@@ -105,7 +105,7 @@ fn moment(at: u64, label: &str, paint: Paint) -> Mark {
 }
 
 /// A fault in two or three words.
-pub(super) fn name_of(fault: &Fault) -> String {
+pub(in crate::report) fn name_of(fault: &Fault) -> String {
     let action = match fault.action {
         FaultAction::Drop => "drop",
         FaultAction::Delay => "delay",

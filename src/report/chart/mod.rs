@@ -12,6 +12,7 @@ mod marks;
 mod output;
 
 pub use kinds::{flow, gaps, latency_curve, latency_over_time, throughput};
+pub(super) use marks::name_of as fault_name;
 pub use output::ChartError;
 
 use super::RunResult;
@@ -34,7 +35,7 @@ pub struct Chart {
 /// One plot of a chart; all panels share the horizontal axis.
 #[derive(Clone, Debug)]
 struct Panel {
-    /// What the vertical axis counts, with its unit.
+    /// What the vertical axis counts; its unit is added where its numbers share one.
     unit: String,
     y: Axis,
     layers: Vec<Layer>,
@@ -55,6 +56,8 @@ struct Layer {
 enum Shape {
     /// A line through points, broken where a value is missing.
     Line(Vec<(f64, Option<f64>)>),
+    /// A line so wide that one on top of it leaves its edges visible.
+    Wide(Vec<(f64, Option<f64>)>),
     /// A dashed line.
     Dashed(Vec<(f64, Option<f64>)>),
     /// The area between a line and the bottom.

@@ -8,7 +8,7 @@ use std::path::Path;
 use plotters::prelude::*;
 
 use super::Chart;
-use super::canvas::ENLARGED;
+use super::canvas::{ENLARGED, TextPlace};
 use super::draw::WIDTH;
 use crate::report::file::temporary_beside;
 use crate::report::text::escape_html;
@@ -43,7 +43,8 @@ impl Chart {
         let mut text = String::new();
         {
             let area = SVGBackend::with_string(&mut text, self.pixels()).into_drawing_area();
-            self.draw(&area).map_err(|why| self.failed(&why))?;
+            self.draw(&area, TextPlace::SVG)
+                .map_err(|why| self.failed(&why))?;
             area.present().map_err(|why| self.failed(&why))?;
         }
         Ok(self.with_own_root(&text))
@@ -59,7 +60,8 @@ impl Chart {
         {
             let backend = BitMapBackend::with_buffer(&mut drawn, (width, height));
             let area = backend.into_drawing_area();
-            self.draw(&area).map_err(|why| self.failed(&why))?;
+            self.draw(&area, TextPlace::BITMAP)
+                .map_err(|why| self.failed(&why))?;
             area.present().map_err(|why| self.failed(&why))?;
         }
         let size = (width / AVERAGED as u32, height / AVERAGED as u32);
