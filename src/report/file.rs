@@ -22,7 +22,7 @@ pub enum ResultFile {
     /// One run.
     Run(Box<RunResult>),
     /// Several runs.
-    Set(RunSet),
+    Set(Box<RunSet>),
 }
 
 /// Several runs: seeds of a file, or files.
@@ -172,9 +172,9 @@ impl ResultFile {
         })?;
         // Read from the text again, so that an error has its line.
         let read = if value.get("runs").is_some() {
-            serde_json::from_str(text).map(Self::Set)
+            serde_json::from_str(text).map(|set| Self::Set(Box::new(set)))
         } else {
-            serde_json::from_str(text).map(Self::Run)
+            serde_json::from_str(text).map(|run| Self::Run(Box::new(run)))
         };
         let result = read.map_err(|why| {
             let message = format!("no result of tidegate: {}", without_place(&why));
@@ -297,7 +297,7 @@ mod tests {
         one.write(&path).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(ResultFile::parse("result.json", &text).unwrap(), one);
-        let set = ResultFile::Set(RunSet::new(vec![result(), result()]).unwrap());
+        let set = ResultFile::Set(Box::new(RunSet::new(vec![result(), result()]).unwrap()));
         set.write(&path).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(ResultFile::parse("result.json", &text).unwrap(), set);

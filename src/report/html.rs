@@ -19,6 +19,14 @@ use crate::measure::Distribution;
 /// that no foreign text could load or run anything even if it were not escaped.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
 static STYLE: &str = include_str!("../../assets/report.css");
+static HOW_TO_READ: &str = include_str!("../../assets/how-to-read.html");
+
+/// Adds to a page; writing to memory does not fail.
+macro_rules! put {
+    ($page:expr, $($part:tt)*) => {{
+        let _ = write!($page, $($part)*);
+    }};
+}
 
 /// The page of a run.
 ///
@@ -34,13 +42,13 @@ pub fn page(result: &RunResult) -> Result<String, ChartError> {
     );
     page.push_str("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
     page.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
-    put(
-        &mut page,
-        format_args!("<meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n"),
+    put!(
+        page,
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n"
     );
-    put(
-        &mut page,
-        format_args!("<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n"),
+    put!(
+        page,
+        "<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n"
     );
     head(&mut page, result);
     verdict(&mut page, result);
@@ -48,10 +56,7 @@ pub fn page(result: &RunResult) -> Result<String, ChartError> {
     page.push_str("<h2>Charts</h2>\n");
     for chart in chart::all(result) {
         let svg = chart.svg()?;
-        put(
-            &mut page,
-            format_args!("<div class=\"chart\">\n{svg}</div>\n"),
-        );
+        put!(page, "<div class=\"chart\">\n{svg}</div>\n");
     }
     latencies(&mut page, result);
     totals(&mut page, result);
@@ -64,11 +69,6 @@ pub fn page(result: &RunResult) -> Result<String, ChartError> {
     Ok(page)
 }
 
-fn put(page: &mut String, part: std::fmt::Arguments<'_>) {
-    // Writing to memory does not fail.
-    let _ = page.write_fmt(part);
-}
-
 fn head(page: &mut String, result: &RunResult) {
     let world = match result.world {
         World::Sim => "in the simulator",
@@ -78,17 +78,15 @@ fn head(page: &mut String, result: &RunResult) {
         Some(hash) => format!(" · trace <code>{}</code>", escape_html(hash)),
         None => String::new(),
     };
-    put(
+    put!(
         page,
-        format_args!(
-            "<h1>{}</h1>\n<p>{}</p>\n<p class=\"muted\">seed {} · {world} · config <code>{}</code>\
+        "<h1>{}</h1>\n<p>{}</p>\n<p class=\"muted\">seed {} · {world} · config <code>{}</code>\
              {trace} · tidegate {}</p>\n",
-            escape_html(&result.file),
-            escape_html(&result.config.about),
-            result.seed,
-            escape_html(&result.config_hash),
-            escape_html(&result.tool_version),
-        ),
+        escape_html(&result.file),
+        escape_html(&result.config.about),
+        result.seed,
+        escape_html(&result.config_hash),
+        escape_html(&result.tool_version)
     );
 }
 
@@ -101,12 +99,10 @@ fn verdict(page: &mut String, result: &RunResult) {
         }
         (false, _) => ("bad", "not as the file expects"),
     };
-    put(
+    put!(
         page,
-        format_args!(
-            "<section class=\"verdict {tone}\">\n<strong>{}</strong> {said}\n",
-            word(result.verdict)
-        ),
+        "<section class=\"verdict {tone}\">\n<strong>{}</strong> {said}\n",
+        word(result.verdict)
     );
     if result.partial {
         page.push_str(
@@ -126,12 +122,10 @@ fn verdict(page: &mut String, result: &RunResult) {
         }),
     );
     if !result.expected || result.verdict != Verdict::Pass {
-        put(
+        put!(
             page,
-            format_args!(
-                "<p>See it again:</p>\n<pre>{}</pre>\n",
-                escape_html(&result.replay)
-            ),
+            "<p>See it again:</p>\n<pre>{}</pre>\n",
+            escape_html(&result.replay)
         );
     }
     page.push_str("</section>\n");
@@ -155,7 +149,7 @@ fn list(page: &mut String, items: impl Iterator<Item = String>) {
     }
     page.push_str("<ul>\n");
     for item in items {
-        put(page, format_args!("<li>{item}</li>\n"));
+        put!(page, "<li>{item}</li>\n");
     }
     page.push_str("</ul>\n");
 }
@@ -188,9 +182,9 @@ fn cards(page: &mut String, result: &RunResult) {
     ];
     page.push_str("<section class=\"cards\">\n");
     for (value, name) in cards {
-        put(
+        put!(
             page,
-            format_args!("<div class=\"card\"><b>{value}</b><span>{name}</span></div>\n"),
+            "<div class=\"card\"><b>{value}</b><span>{name}</span></div>\n"
         );
     }
     page.push_str("</section>\n");
@@ -199,16 +193,14 @@ fn cards(page: &mut String, result: &RunResult) {
 fn latencies(page: &mut String, result: &RunResult) {
     page.push_str("<h2>Latencies</h2>\n<div class=\"scroll\"><table>\n<tr><th>what</th>");
     for name in ["count", "p50", "p90", "p99", "p99.9", "max"] {
-        put(page, format_args!("<th class=\"number\">{name}</th>"));
+        put!(page, "<th class=\"number\">{name}</th>");
     }
     page.push_str("</tr>\n");
     let mut row = |name: &str, distribution: &Distribution| {
-        put(
+        put!(
             page,
-            format_args!(
-                "<tr><td>{name}</td><td class=\"number\">{}</td>",
-                count(distribution.count)
-            ),
+            "<tr><td>{name}</td><td class=\"number\">{}</td>",
+            count(distribution.count)
         );
         for value in [
             distribution.p50,
@@ -222,7 +214,7 @@ fn latencies(page: &mut String, result: &RunResult) {
             } else {
                 duration(value)
             };
-            put(page, format_args!("<td class=\"number\">{text}</td>"));
+            put!(page, "<td class=\"number\">{text}</td>");
         }
         page.push_str("</tr>\n");
     };
@@ -262,9 +254,10 @@ fn totals(page: &mut String, result: &RunResult) {
         rows.push(("peak memory", format!("{mebibytes:.0} MiB")));
     }
     for (name, value) in rows {
-        put(
+        put!(
             page,
-            format_args!("<tr><th>{name}</th><td>{}</td></tr>\n", escape_html(&value)),
+            "<tr><th>{name}</th><td>{}</td></tr>\n",
+            escape_html(&value)
         );
     }
     page.push_str("</table></div>\n");
@@ -278,18 +271,16 @@ fn violations(page: &mut String, result: &RunResult) {
         );
         let known = |number: Option<u32>| number.map_or_else(|| "–".to_owned(), |n| n.to_string());
         for violation in &result.violations {
-            put(
+            put!(
                 page,
-                format_args!(
-                    "<tr><td class=\"number\">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
+                "<tr><td class=\"number\">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
                      <td>{}</td></tr>\n",
-                    seconds(violation.at_ns),
-                    escape_html(&violation.judge),
-                    escape_html(&violation.clause),
-                    known(violation.publisher),
-                    known(violation.batch),
-                    escape_html(&violation.message),
-                ),
+                seconds(violation.at_ns),
+                escape_html(&violation.judge),
+                escape_html(&violation.clause),
+                known(violation.publisher),
+                known(violation.batch),
+                escape_html(&violation.message)
             );
         }
         page.push_str("</table></div>\n");
@@ -300,15 +291,13 @@ fn violations(page: &mut String, result: &RunResult) {
              <th>publisher</th><th>batch</th><th>would be released by</th></tr>\n",
         );
         for stall in &result.stalls {
-            put(
+            put!(
                 page,
-                format_args!(
-                    "<tr><td class=\"number\">{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
-                    seconds(stall.at_ns),
-                    stall.publisher,
-                    stall.batch,
-                    escape_html(&stall.release),
-                ),
+                "<tr><td class=\"number\">{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+                seconds(stall.at_ns),
+                stall.publisher,
+                stall.batch,
+                escape_html(&stall.release)
             );
         }
         page.push_str("</table></div>\n");
@@ -340,12 +329,10 @@ fn happenings(page: &mut String, result: &RunResult) {
             (_, Some(from), None) => format!("from {from} on"),
             _ => "never".to_owned(),
         };
-        put(
+        put!(
             page,
-            format_args!(
-                "<tr><td>fault {number}: {}</td><td>{when}</td></tr>\n",
-                chart::fault_name(fault)
-            ),
+            "<tr><td>fault {number}: {}</td><td>{when}</td></tr>\n",
+            chart::fault_name(fault)
         );
     }
     for change in &result.leader_changes {
@@ -353,12 +340,10 @@ fn happenings(page: &mut String, result: &RunResult) {
             Some(leader) => format!("new leader: {}", escape_html(leader)),
             None => "no leader".to_owned(),
         };
-        put(
+        put!(
             page,
-            format_args!(
-                "<tr><td>{leader}</td><td>{}</td></tr>\n",
-                seconds(change.at_ns)
-            ),
+            "<tr><td>{leader}</td><td>{}</td></tr>\n",
+            seconds(change.at_ns)
         );
     }
     page.push_str("</table></div>\n");
@@ -369,28 +354,24 @@ fn settings(page: &mut String, result: &RunResult) {
         serde_json::to_string_pretty(&result.config)
             .expect("settings have text keys only, so they can be written")
     });
-    put(
+    put!(
         page,
-        format_args!(
-            "<h2>Settings</h2>\n<details><summary>The whole file with its defaults filled in</summary>\n\
+        "<h2>Settings</h2>\n<details><summary>The whole file with its defaults filled in</summary>\n\
              <pre>{}</pre></details>\n",
-            escape_lines(&text)
-        ),
+        escape_lines(&text)
     );
 }
 
 fn whole_result(page: &mut String, result: &RunResult) {
     let json = ResultFile::Run(Box::new(result.clone())).to_json();
-    put(
+    put!(
         page,
-        format_args!(
-            "<h2>Result</h2>\n<p><a download=\"result.json\" \
+        "<h2>Result</h2>\n<p><a download=\"result.json\" \
              href=\"data:application/json;base64,{}\">Download the result file</a>, from which \
              this page was made.</p>\n<details><summary>Read it here</summary>\n\
              <pre id=\"result\">{}</pre></details>\n",
-            STANDARD.encode(&json),
-            escape_lines(&json)
-        ),
+        STANDARD.encode(&json),
+        escape_lines(&json)
     );
 }
 
@@ -403,34 +384,6 @@ fn escape_lines(text: &str) -> String {
     }
     escaped
 }
-
-const HOW_TO_READ: &str = "<h2>How to read this</h2>
-<details><summary>What the words mean</summary>
-<dl>
-<dt>Verdict</dt><dd><b>pass</b>: no judge objects, nobody stalls, nobody fails. <b>violation</b>: a \
-judge found that a promise was broken. <b>stall</b>: a publisher waited at least one ack timeout for \
-a reply that the server would not send. <b>failed</b>: a publisher ended with an error that the file \
-does not expect. The file may expect any of them.</dd>
-<dt>Ack latency</dt><dd>From the moment when a message was sent to the moment when an ack that covers \
-it reached its publisher. One flow ack covers many messages: the first of them waits longest, so \
-latency grows with the flow.</dd>
-<dt>Response time</dt><dd>The same from the moment when the load wanted the message sent. It counts \
-the wait at a shut gate too, which ack latency hides.</dd>
-<dt>Flow</dt><dd>An ack comes every so many messages. The server sets it; it is never a rate.</dd>
-<dt>Shut gate</dt><dd>A publisher waits while as many messages are in flight as flow and outstanding \
-acks allow.</dd>
-<dt>Gap rate</dt><dd>Of the messages whose fate became known, the part that a gap reported \
-missing.</dd>
-<dt>Lost</dt><dd>Sent and never stored. A dash: nobody looked into the stream.</dd>
-<dt>Percentile curve</dt><dd>Each mark to the right stands for ten times fewer messages: at 99.9 %, \
-one message in a thousand was slower than the curve.</dd>
-<dt>Warm-up</dt><dd>Rates and latencies leave out messages sent in it. Totals and charts over time do \
-not.</dd>
-<dt>Fairness</dt><dd>Jain's index over what was acknowledged to each publisher: 1 is even, 1/n is all \
-to one of n.</dd>
-</dl>
-</details>
-";
 
 #[cfg(test)]
 mod tests {
@@ -499,6 +452,23 @@ mod tests {
         assert!(!page.contains("onload=alert(1)>"));
         assert!(!page.contains("</script>"));
         assert!(!page.contains(['\u{1b}', '\u{202e}']));
+    }
+
+    #[test]
+    fn the_dark_looks_restyle_colours_that_charts_have() {
+        let svg: String = chart::all(&trouble())
+            .iter()
+            .map(|chart| chart.svg().unwrap())
+            .collect();
+        let mut restyled = 0;
+        for line in STYLE.lines().filter(|line| line.contains(".chart [")) {
+            let (_, rest) = line.split_once('[').unwrap();
+            let (attribute, _) = rest.split_once(']').unwrap();
+            let (_, colour) = attribute.split_once('=').unwrap();
+            assert!(svg.contains(colour), "{colour}");
+            restyled += 1;
+        }
+        assert!(restyled >= 10);
     }
 
     #[test]

@@ -91,106 +91,130 @@ fn add_trouble(record: &mut RunRecord, settings: &mut crate::scenario::Settings,
 }
 
 /// Sends, acks after a varying latency, and gaps now and then.
-fn play(shape: &Shape, end: Time, recorder: &mut Recorder) {
-    let mut random = ChaCha12Rng::seed_from_u64(7);
-    let mut later: BTreeMap<(u64, u64), Event> = BTreeMap::new();
-    let mut order = 0;
-    let step = 1e9 / (shape.rate * f64::from(shape.publishers));
-    for number in 0..shape.publishers {
-        recorder.see(
-            Time::ZERO,
-            &Event::BatchStarted {
-                publisher: PublisherId(number),
-                batch: BatchNumber(number),
-                flow: 100,
-                outstanding_acks: 2,
-                gap: GapMode::Ok,
-            },
-        );
+struct Player<'a> {
+    shape: &'a Shape,
+    recorder: &'a mut Recorder,
+    random: ChaCha12Rng,
+    later: BTreeMap<(u64, u64), Event>,
+    order: u64,
+}
+
+impl Player<'_> {
+    fn see(&mut self, at: u64, event: &Event) {
+        self.recorder.see(Time::from_nanos(at), event);
     }
-    let total = (end.as_nanos() as f64 / step) as u64;
-    for index in 0..total {
-        let now = (index as f64 * step) as u64;
-        while let Some(entry) = later.first_entry().filter(|entry| entry.key().0 <= now) {
-            let at = Time::from_nanos(entry.key().0);
-            recorder.see(at, &entry.remove());
-        }
-        let publisher = (index % u64::from(shape.publishers)) as u32;
-        let batch = BatchNumber(publisher);
-        let sequence = BatchSequence(index / u64::from(shape.publishers) + 1);
-        let progress = index as f64 / total as f64;
-        let lateness: f64 = random.random_range(0.0..1.0_f64).powi(6) * 4.0;
-        let intended = now.saturating_sub((lateness * shape.latency_us * 1e3) as u64);
-        recorder.see(
-            Time::from_nanos(now),
-            &Event::Published {
-                batch,
-                operation: Operation::Append,
-                bytes: 1_024,
-                sequence,
-                intended: Time::from_nanos(intended),
-            },
-        );
-        recorder.see(
-            Time::from_nanos(now),
-            &Event::Stored {
-                batch,
-                bytes: 1_024,
-                digest: 0,
-                sequence,
-                stream_sequence: StreamSequence(index + 1),
-            },
-        );
-        let wave = 1.0 + 0.4 * (progress * 25.0).sin();
-        let tail: f64 = random.random_range(0.0..1.0_f64).powi(40) * 30.0;
-        let slow = if shape.trouble && (0.55..0.65).contains(&progress) {
-            12.0
-        } else {
-            1.0
+
+    fn see_later(&mut self, at: u64, event: Event) {
+        self.order += 1;
+        self.later.insert((at, self.order), event);
+    }
+
+    fn chance(&mut self, of: u32) -> bool {
+        self.shape.trouble && self.random.random_range(0..of) == 0
+    }
+
+    fn publish(&mut self, now: u64, batch: BatchNumber, sequence: BatchSequence) {
+        let late = self.random.random_range(0.0..1.0_f64).powi(6) * 4.0;
+        let intended = now.saturating_sub((late * self.shape.latency_us * 1e3) as u64);
+        let bytes = 1_024;
+        let published = Event::Published {
+            batch,
+            operation: Operation::Append,
+            bytes,
+            sequence,
+            intended: Time::from_nanos(intended),
         };
-        let latency = shape.latency_us * 1e3 * wave * slow * (1.0 + tail);
-        let flow = if progress < 0.5 { 50 } else { 25 };
+        self.see(now, &published);
+        let stored = Event::Stored {
+            batch,
+            bytes,
+            digest: 0,
+            sequence,
+            stream_sequence: StreamSequence(1),
+        };
+        self.see(now, &stored);
+    }
+
+    /// What follows from a message that was sent at this part of the run.
+    fn follow(&mut self, now: u64, batch: BatchNumber, sequence: BatchSequence, part: f64) {
+        let tail = self.random.random_range(0.0..1.0_f64).powi(40) * 30.0;
+        let cut = self.shape.trouble && (0.55..0.65).contains(&part);
+        let slow = if cut { 12.0 } else { 1.0 };
+        let wave = 1.0 + 0.4 * (part * 25.0).sin();
+        let latency = (self.shape.latency_us * 1e3 * wave * slow * (1.0 + tail)) as u64;
+        let flow = if part < 0.5 { 50 } else { 25 };
         if sequence.0.is_multiple_of(u64::from(flow)) {
-            order += 1;
             let ack = Event::AckSeen {
                 batch,
                 flow,
                 sequence,
             };
-            later.insert((now + latency as u64, order), ack);
+            self.see_later(now + latency, ack);
         }
-        if shape.trouble && random.random_range(0..2_000) == 0 {
-            order += 1;
+        if self.chance(2_000) {
             let gap = Event::GapSeen {
                 batch,
                 expected: sequence,
                 received: BatchSequence(sequence.0 + 3),
             };
-            later.insert((now + 1_000, order), gap);
+            self.see_later(now + 1_000, gap);
         }
-        if shape.trouble && random.random_range(0..3_000) == 0 {
-            recorder.see(Time::from_nanos(now), &Event::Blocked { batch });
-            order += 1;
-            let opened = Event::Unblocked { batch };
-            later.insert((now + 4 * latency as u64, order), opened);
+        if self.chance(3_000) {
+            self.see(now, &Event::Blocked { batch });
+            self.see_later(now + 4 * latency, Event::Unblocked { batch });
         }
     }
-    if shape.trouble {
-        for part in [0.2, 0.21, 0.75] {
-            let at = Time::from_nanos((end.as_nanos() as f64 * part) as u64);
-            recorder.see(at, &Event::Fault { fault: 0 });
+
+    fn catch_up(&mut self, now: u64) {
+        while let Some(entry) = self.later.first_entry().filter(|next| next.key().0 <= now) {
+            let at = entry.key().0;
+            let event = entry.remove();
+            self.see(at, &event);
+        }
+    }
+}
+
+fn play(shape: &Shape, end: Time, recorder: &mut Recorder) {
+    let publishers = u64::from(shape.publishers);
+    let step = 1e9 / (shape.rate * publishers as f64);
+    let total = (end.as_nanos() as f64 / step) as u64;
+    let mut player = Player {
+        shape,
+        recorder,
+        random: ChaCha12Rng::seed_from_u64(7),
+        later: BTreeMap::new(),
+        order: 0,
+    };
+    for number in 0..shape.publishers {
+        let started = Event::BatchStarted {
+            publisher: PublisherId(number),
+            batch: BatchNumber(number),
+            flow: 100,
+            outstanding_acks: 2,
+            gap: GapMode::Ok,
+        };
+        player.see(0, &started);
+    }
+    for index in 0..total {
+        let now = (index as f64 * step) as u64;
+        let part = index as f64 / total as f64;
+        player.catch_up(now);
+        let batch = BatchNumber((index % publishers) as u32);
+        let sequence = BatchSequence(index / publishers + 1);
+        player.publish(now, batch, sequence);
+        player.follow(now, batch, sequence, part);
+        if shape.trouble && [0.2, 0.21, 0.75].contains(&part) {
+            player.see(now, &Event::Fault { fault: 0 });
         }
     }
     for number in 0..shape.publishers {
-        recorder.see(
-            end,
-            &Event::BatchEnded {
-                batch: BatchNumber(number),
-                outcome: Outcome::Committed,
-                code: 0,
-                acknowledged: BatchSequence(0),
-            },
-        );
+        let ended = Event::BatchEnded {
+            batch: BatchNumber(number),
+            outcome: Outcome::Committed,
+            code: 0,
+            acknowledged: BatchSequence(0),
+        };
+        player.see(end.as_nanos(), &ended);
     }
 }
 

@@ -176,7 +176,12 @@ mod tests {
         };
         let expect = Expect::default();
         let totals = ended("timed-out", 0);
-        let both = judge(&expect, &totals, &[violation("gate")], &[stall.clone()]);
+        let both = judge(
+            &expect,
+            &totals,
+            &[violation("gate")],
+            std::slice::from_ref(&stall),
+        );
         assert_eq!(both.verdict, Verdict::Violation);
         assert_eq!(
             both.unmet,

@@ -114,7 +114,8 @@ impl Chart {
                     0.13,
                 )?,
                 None => {
-                    canvas.dashes(&[(from, frame.top), (from, frame.bottom)], mark.paint, 1.25)?
+                    let line = [(from, frame.top), (from, frame.bottom)];
+                    canvas.dashes(&line, mark.paint, 1.25)?;
                 }
             }
         }
@@ -307,16 +308,7 @@ impl Chart {
             Shape::Points(points) => {
                 for (x, value, text) in points {
                     let at = (self.x(*x), y(*value));
-                    canvas.dot(at, 4.0, Paint::Paper)?;
-                    canvas.dot(at, 3.0, layer.paint)?;
-                    let font = bold(11.5, Paint::Ink);
-                    // Curves rise to the right: below it on the right is room.
-                    let (place, align) = if at.0 + canvas.width_of(text, font) > RIGHT {
-                        ((at.0 - 2.0, at.1 + 15.0), Align::Right)
-                    } else {
-                        ((at.0 + 4.0, at.1 + 14.0), Align::Left)
-                    };
-                    canvas.text(text, place, font, align)?;
+                    draw_point(canvas, at, text, layer.paint)?;
                 }
             }
         }
@@ -337,6 +329,24 @@ impl Chart {
         let middle = ((LEFT + RIGHT) / 2.0, y + 36.0);
         canvas.text(&name, middle, plain(12.0, Paint::Muted), Align::Center)
     }
+}
+
+/// A dot with a text. Curves rise to the right, so below it on the right is room.
+fn draw_point<DB: DrawingBackend>(
+    canvas: &Canvas<'_, DB>,
+    at: (f64, f64),
+    text: &str,
+    paint: Paint,
+) -> Drawn<DB> {
+    canvas.dot(at, 4.0, Paint::Paper)?;
+    canvas.dot(at, 3.0, paint)?;
+    let font = bold(11.5, Paint::Ink);
+    let (place, align) = if at.0 + canvas.width_of(text, font) > RIGHT {
+        ((at.0 - 2.0, at.1 + 15.0), Align::Right)
+    } else {
+        ((at.0 + 4.0, at.1 + 14.0), Align::Left)
+    };
+    canvas.text(text, place, font, align)
 }
 
 /// Stretches of values without a missing one between.

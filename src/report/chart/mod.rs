@@ -8,6 +8,7 @@ mod axis;
 mod canvas;
 mod draw;
 mod kinds;
+mod lines;
 mod marks;
 mod output;
 
