@@ -273,7 +273,7 @@ fn violations(page: &mut String, result: &RunResult) {
         for violation in &result.violations {
             put!(
                 page,
-                "<tr><td class=\"number\">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
+                "<tr><td class=\"moment\">{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
                      <td>{}</td></tr>\n",
                 seconds(violation.at_ns),
                 escape_html(&violation.judge),
@@ -293,7 +293,7 @@ fn violations(page: &mut String, result: &RunResult) {
         for stall in &result.stalls {
             put!(
                 page,
-                "<tr><td class=\"number\">{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+                "<tr><td class=\"moment\">{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
                 seconds(stall.at_ns),
                 stall.publisher,
                 stall.batch,

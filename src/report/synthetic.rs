@@ -269,3 +269,39 @@ fn every_shape_gives_charts_and_a_page() {
         }
     }
 }
+
+#[test]
+fn absurd_numbers_in_a_file_are_drawn_somehow_and_never_panic() {
+    let shapes = shapes();
+    let (_, shape) = shapes.iter().find(|(name, _)| *name == "short").unwrap();
+    let sane = RunResult::new(record(shape));
+    for extreme in [0, 1, u64::MAX] {
+        let mut result = sane.clone();
+        let series = &mut result.series;
+        for column in [
+            &mut series.published,
+            &mut series.acknowledged,
+            &mut series.missing,
+            &mut series.errors,
+            &mut series.in_flight_max,
+        ] {
+            column.fill(extreme);
+        }
+        for mean in [f64::MAX, -1.0, f64::MIN_POSITIVE] {
+            result.series.in_flight_mean.fill(mean);
+            result.series.blocked_mean.fill(mean);
+            result.series.ack_latency_ns.p50.fill(Some(extreme));
+            result.series.bucket_ns = extreme;
+            result.series.end_ns = extreme;
+            result.duration_ns = extreme;
+            result.totals.missing = extreme;
+            result.totals.errors = [(1, extreme), (2, extreme)].into();
+            result.ack_latency_ns.count = extreme.max(1);
+            result.ack_latency_ns.max = extreme;
+            result.gap_rate = mean;
+            let page = super::page(&result).unwrap();
+            assert!(page.ends_with("</html>\n"));
+            assert!(!super::table(&result, false).is_empty());
+        }
+    }
+}

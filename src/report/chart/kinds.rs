@@ -177,7 +177,10 @@ pub fn gaps(result: &RunResult) -> Chart {
             empty: None,
         });
     }
-    let errors: u64 = totals.errors.values().sum();
+    let errors = totals
+        .errors
+        .values()
+        .fold(0, |sum: u64, errors| sum.saturating_add(*errors));
     let subtitle = format!(
         "{} with {} missing ({}); {}",
         plural(totals.gaps, "gap"),

@@ -48,9 +48,10 @@ fn rate_spans(series: &Series) -> Vec<(u64, u64, std::ops::Range<usize>)> {
 /// A column of counts, per second.
 pub(super) fn rates(series: &Series, column: &[u64]) -> Points {
     let spans = rate_spans(series).into_iter().map(|(from, to, which)| {
-        let sum: u64 = column[which].iter().sum();
+        // As floats: a file may hold any number, and their sum must not overflow.
+        let sum: f64 = column[which].iter().map(|count| *count as f64).sum();
         let seconds = (to - from) as f64 / 1e9;
-        let rate = (seconds > 0.0).then(|| sum as f64 / seconds);
+        let rate = (seconds > 0.0).then(|| sum / seconds);
         (from, to, rate)
     });
     line(&spans.collect::<Vec<_>>())
@@ -76,7 +77,7 @@ fn line<V: Copy>(spans: &[(u64, u64, Option<V>)]) -> Vec<(f64, Option<V>)> {
         points.push((*from as f64, *value));
     }
     for (from, to, value) in spans {
-        points.push(((*from + *to) as f64 / 2.0, *value));
+        points.push(((*from as f64 + *to as f64) / 2.0, *value));
     }
     if let Some((_, to, value)) = spans.last() {
         points.push((*to as f64, *value));
