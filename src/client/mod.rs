@@ -3,12 +3,12 @@
 //! An adapter drives one batch over a NATS connection and tells what its publisher sees in events.
 //! It has no task and no channel of its own. Leans on `event`, the words of `nats` and async-nats.
 
+mod core;
 mod extra;
-mod inbox;
 
+pub use self::core::CoreClient;
 pub use async_nats::jetstream::message::OutboundMessage as Message;
 pub use extra::ExtraClient;
-pub use inbox::{ControlFrame, FrameError, read_control_frame};
 
 use std::future::Future;
 use std::time::Duration;
@@ -40,6 +40,11 @@ pub struct BatchSettings {
     pub gap: GapMode,
     /// Longest wait for a reply.
     pub ack_timeout: Duration,
+    /// Test the gate before a message is sent, as the Rust client 0.3.0 does. Core client only.
+    pub gate_before_publish: bool,
+    /// Ping while the first reply is awaited: not against 2.14, where such a ping opens a batch.
+    /// Core client only.
+    pub ping_while_opening: bool,
 }
 
 /// How far a batch has come.
@@ -88,14 +93,52 @@ pub trait BatchClient: Sized {
     fn abandon(self, outcome: Outcome) -> BatchEnd;
 }
 
-/// The events that every adapter tells in the same way.
+/// Tells the events that every adapter tells in the same way.
 struct Teller<'w, W> {
     world: &'w W,
     batch: BatchNumber,
     acknowledged: BatchSequence,
 }
 
-impl<W: Witness> Teller<'_, W> {
+impl<'w, W: Witness> Teller<'w, W> {
+    const fn new(world: &'w W, batch: BatchNumber) -> Self {
+        Self {
+            world,
+            batch,
+            acknowledged: BatchSequence(0),
+        }
+    }
+
+    fn now(&self) -> Time {
+        self.world.now()
+    }
+
+    fn tell(&self, at: Time, event: Event) {
+        self.world.tell(at, event);
+    }
+
+    fn blocked(&self, at: Time) {
+        self.tell(at, Event::Blocked { batch: self.batch });
+    }
+
+    fn unblocked(&self, at: Time) {
+        self.tell(at, Event::Unblocked { batch: self.batch });
+    }
+
+    /// A flow ack came in; the highest one counts.
+    fn acked(&mut self, at: Time, flow: u16, sequence: BatchSequence) {
+        self.acknowledged = self.acknowledged.max(sequence);
+        let batch = self.batch;
+        self.tell(
+            at,
+            Event::AckSeen {
+                batch,
+                flow,
+                sequence,
+            },
+        );
+    }
+
     fn published(
         &self,
         at: Time,
@@ -111,7 +154,7 @@ impl<W: Witness> Teller<'_, W> {
             sequence,
             intended,
         };
-        self.world.tell(at, event);
+        self.tell(at, event);
     }
 
     fn ended(&self, at: Time, outcome: Outcome, code: u16, detail: String) -> BatchEnd {
@@ -121,7 +164,7 @@ impl<W: Witness> Teller<'_, W> {
             code,
             acknowledged: self.acknowledged,
         };
-        self.world.tell(at, event);
+        self.tell(at, event);
         BatchEnd {
             outcome,
             code,

@@ -316,9 +316,7 @@ mod tests {
         };
         let draw = |seed| {
             let mut plan = Plan::new(&group, PublisherId(0), 0, Seed(seed));
-            (0..100)
-                .map(|_| plan.draw_size())
-                .collect::<Vec<_>>()
+            (0..100).map(|_| plan.draw_size()).collect::<Vec<_>>()
         };
         assert_eq!(draw(1), draw(1));
         assert_ne!(draw(1), draw(2));
@@ -330,7 +328,8 @@ mod tests {
 
     #[test]
     fn publishers_are_numbered_through_all_groups() {
-        let text = "format = 1\nabout = \"x\"\n[[publishers]]\ncount = 2\n[[publishers]]\nname = \"b\"\n";
+        let text =
+            "format = 1\nabout = \"x\"\n[[publishers]]\ncount = 2\n[[publishers]]\nname = \"b\"\n";
         let settings: Settings = toml::from_str(text).unwrap();
         let found: Vec<_> = Plan::all(&settings, Seed(1))
             .map(|(plan, group)| (plan.publisher().0, group.name.as_str()))
