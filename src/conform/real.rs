@@ -1,0 +1,433 @@
+//! A real server as the peer of a case: one connection for the case, one for the API.
+//!
+//! Leans on `connection` and `observe`. Calls are blocking; the runtime behind them has one thread.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::{BufMut, Bytes, BytesMut};
+use serde_json::{Map, Value, json};
+use tokio::runtime::Runtime;
+
+use super::Interrupt;
+use super::connection::{Address, Connection};
+use super::observe;
+use super::run::{Opened, Peer, Seen, Stop, Wanted};
+use super::vector::{Case, INBOX, Outgoing, STREAM};
+use crate::nats::wire::{ClientFrame, Message, Publish, Token};
+
+/// Where the server tells of abandoned atomic batches.
+const ADVISORY_SUBJECTS: &str = "$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED.>";
+/// API answers come there, apart from the inbox of the case.
+const API_INBOX: &str = "_TIDEGATE_CONFORM";
+/// Quiet time of the recordings on one server.
+const QUIET_R1: Duration = Duration::from_millis(120);
+/// Quiet time of the recordings on three servers.
+const QUIET_R3: Duration = Duration::from_millis(250);
+/// Enough once everything expected is there, the server has answered a ping, and more publishes
+/// follow: a reply that comes later still shows at the next step.
+const QUIET_SHORT: Duration = Duration::from_millis(25);
+/// How long an expected reply may take on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How long an API answer may take.
+const API_PATIENCE: Duration = Duration::from_secs(10);
+/// Most messages that `stored` reads back.
+const STORED_MAX: u64 = 100_000;
+
+/// A running server.
+pub struct Real {
+    runtime: Runtime,
+    address: Address,
+    api: Connection,
+    api_calls: u64,
+    interrupt: Interrupt,
+    case: Option<OpenCase>,
+}
+
+/// The case under way.
+struct OpenCase {
+    connection: Connection,
+    quiet: Duration,
+    /// The stream was created by us, so it is ours to delete.
+    created: bool,
+}
+
+impl Real {
+    /// Connects to the server.
+    ///
+    /// # Errors
+    /// Nobody listens there, or it is no NATS server with JetStream.
+    pub fn connect(address: &Address, interrupt: Interrupt) -> Result<Self, Stop> {
+        let runtime = runtime()?;
+        let mut api = runtime.block_on(Connection::open(address))?;
+        if api.info.get("jetstream") != Some(&Value::Bool(true)) {
+            let host = &address.host;
+            return Err(Stop::Surroundings(format!("{host} has no JetStream")));
+        }
+        api.subscribe(&format!("{API_INBOX}.>"), "1")?;
+        runtime.block_on(api.fence())?;
+        Ok(Self {
+            runtime,
+            address: address.clone(),
+            api,
+            api_calls: 0,
+            interrupt,
+            case: None,
+        })
+    }
+
+    /// The version that the server names.
+    pub fn version(&self) -> String {
+        let version = self.api.info.get("version").and_then(Value::as_str);
+        version.unwrap_or("unknown").to_owned()
+    }
+
+    /// Whether the server is part of a cluster.
+    pub fn is_clustered(&self) -> bool {
+        self.api.info.get("cluster").is_some()
+    }
+
+    /// Lets time pass without a server.
+    pub(super) fn pause(span: Duration) -> Result<(), Stop> {
+        let runtime = runtime()?;
+        runtime.block_on(async { tokio::time::sleep(span).await });
+        Ok(())
+    }
+
+    /// An API call and its answer.
+    fn call(&mut self, subject: &str, body: &[u8]) -> Result<Value, Stop> {
+        self.api_calls += 1;
+        let inbox = format!("{API_INBOX}.{}", self.api_calls);
+        let broken = |what: &str| Stop::Surroundings(format!("$JS.API.{subject}: {what}"));
+        let publish = Publish {
+            subject: Token::new(&format!("$JS.API.{subject}"))
+                .ok_or_else(|| broken("no subject"))?,
+            reply: Token::new(&inbox),
+            header: None,
+            payload: Bytes::copy_from_slice(body),
+        };
+        self.api.messages.clear();
+        self.api.send(&ClientFrame::Publish(publish));
+        let api = &mut self.api;
+        let answered = async {
+            loop {
+                let answer = api.messages.iter().find(|m| m.subject.as_str() == inbox);
+                if let Some(answer) = answer {
+                    return Ok(answer.payload.clone());
+                }
+                if api.closed {
+                    return Err(broken("the server closed the connection"));
+                }
+                api.turn().await?;
+            }
+        };
+        let answer = self
+            .runtime
+            .block_on(async { tokio::time::timeout(API_PATIENCE, answered).await })
+            .map_err(|_| broken("no answer"))??;
+        if answer.is_empty() {
+            // Status 503 without a body: nobody serves the API yet.
+            return Ok(json!({ "error": { "code": 503, "description": "no responders" } }));
+        }
+        serde_json::from_slice(&answer).map_err(|error| broken(&error.to_string()))
+    }
+
+    fn case(&mut self) -> Result<&mut OpenCase, Stop> {
+        self.case
+            .as_mut()
+            .ok_or_else(|| Stop::Surroundings("no case is open".to_owned()))
+    }
+
+    /// Runs a future with the open case, on our thread.
+    fn with_case<T>(
+        &mut self,
+        work: impl AsyncFnOnce(&mut OpenCase) -> Result<T, Stop>,
+    ) -> Result<T, Stop> {
+        self.interrupt.check()?;
+        let case = self
+            .case
+            .as_mut()
+            .ok_or_else(|| Stop::Surroundings("no case is open".to_owned()))?;
+        self.runtime.block_on(work(case))
+    }
+
+    /// Creates the stream; a cluster that just started may need a few attempts.
+    fn create(&mut self, case: &Case) -> Result<Opened, Stop> {
+        let config = Value::Object(case.initial_config.clone()).to_string();
+        let mut attempts = 0;
+        loop {
+            let answer = self.call(&format!("STREAM.CREATE.{STREAM}"), config.as_bytes())?;
+            let Some(error) = answer.get("error") else {
+                let level = answer.pointer("/config/metadata/_nats.req.level");
+                return Ok(Opened::Created {
+                    required_api_level: level.cloned(),
+                });
+            };
+            let is_not_ready = matches!(
+                error.get("err_code").and_then(Value::as_u64),
+                None | Some(10005 | 10008 | 10009)
+            );
+            attempts += 1;
+            if !is_not_ready || attempts > 100 {
+                return Ok(Opened::Refused(error.clone()));
+            }
+            self.wait(100)?;
+        }
+    }
+}
+
+fn runtime() -> Result<Runtime, Stop> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Stop::Surroundings(format!("no runtime: {error}")))
+}
+
+impl Peer for Real {
+    fn open(&mut self, case: &Case) -> Result<Opened, Stop> {
+        let opened = self.create(case)?;
+        let exists = |error: &Value| {
+            matches!(
+                error.get("err_code").and_then(Value::as_u64),
+                Some(10058 | 10065)
+            )
+        };
+        if let Opened::Refused(error) = &opened
+            && case.create_error.is_none()
+            && exists(error)
+        {
+            let text = error.get("description").and_then(Value::as_str);
+            return Err(Stop::Surroundings(format!(
+                "the server has a stream `{STREAM}` or subjects `t.>` already, and conform does \
+                 not touch streams that it did not create ({})",
+                text.unwrap_or_default()
+            )));
+        }
+        let mut connection = self.runtime.block_on(Connection::open(&self.address))?;
+        connection.subscribe(&format!("{INBOX}>"), "1")?;
+        connection.subscribe(ADVISORY_SUBJECTS, "2")?;
+        for (index, subject) in outside_inbox(case).iter().enumerate() {
+            connection.subscribe(subject, &(index + 3).to_string())?;
+        }
+        self.runtime.block_on(connection.fence())?;
+        self.case = Some(OpenCase {
+            connection,
+            quiet: if case.replicas > 1 {
+                QUIET_R3
+            } else {
+                QUIET_R1
+            },
+            created: matches!(opened, Opened::Created { .. }),
+        });
+        Ok(opened)
+    }
+
+    fn write(&mut self, messages: &[Outgoing]) -> Result<(), Stop> {
+        self.with_case(async |case| {
+            for message in messages {
+                case.connection
+                    .send(&ClientFrame::Publish(publish(message)));
+            }
+            case.connection.fence().await
+        })
+    }
+
+    fn direct_get(&mut self, subject: &str, body: &[u8]) -> Result<(), Stop> {
+        let invalid = || Stop::Surroundings(format!("`{subject}` is no subject"));
+        let request = Publish {
+            subject: Token::new(subject).ok_or_else(invalid)?,
+            reply: Token::new(&format!("{INBOX}dg")),
+            header: None,
+            payload: Bytes::copy_from_slice(body),
+        };
+        self.with_case(async |case| {
+            case.connection.send(&ClientFrame::Publish(request));
+            case.connection.fence().await
+        })
+    }
+
+    fn settle(&mut self, wanted: Wanted) -> Result<Seen, Stop> {
+        let interrupt = self.interrupt.clone();
+        self.with_case(async |case| {
+            let connection = &mut case.connection;
+            let is_quick = case.quiet == QUIET_R1 && !wanted.whole_quiet_time;
+            let mut quiet = if is_quick { QUIET_SHORT } else { case.quiet };
+            let mut waited = Duration::ZERO;
+            loop {
+                interrupt.check()?;
+                let before = connection.messages.len();
+                connection.read_until_quiet(quiet).await?;
+                let is_moving = connection.messages.len() > before;
+                waited = if is_moving { quiet } else { waited + quiet };
+                let advisories = count_advisories(&connection.messages);
+                let replies = connection.messages.len() - advisories;
+                let is_missing = replies + usize::from(connection.closed) < wanted.replies
+                    || advisories < wanted.advisories;
+                if connection.closed || !is_missing || waited >= PATIENCE {
+                    return Ok(seen(connection));
+                }
+                quiet = case.quiet;
+            }
+        })
+    }
+
+    fn wait(&mut self, milliseconds: u64) -> Result<(), Stop> {
+        let interrupt = self.interrupt.clone();
+        let interrupted = async {
+            loop {
+                tokio::time::sleep(QUIET_R1).await;
+                interrupt.check()?;
+            }
+        };
+        let span = Duration::from_millis(milliseconds);
+        self.runtime
+            .block_on(async { tokio::time::timeout(span, interrupted).await })
+            .unwrap_or(Ok(()))
+    }
+
+    fn update(&mut self, config: &Map<String, Value>) -> Result<Option<Value>, Stop> {
+        let body = Value::Object(config.clone());
+        self.api(&format!("STREAM.UPDATE.{STREAM}"), &body)
+    }
+
+    fn api(&mut self, subject: &str, body: &Value) -> Result<Option<Value>, Stop> {
+        let bytes = match body {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            body => body.to_string(),
+        };
+        let answer = self.call(subject, bytes.as_bytes())?;
+        let error = answer.get("error").cloned();
+        if error.is_none() && subject == format!("STREAM.CREATE.{STREAM}") {
+            self.case()?.created = true;
+        }
+        Ok(error)
+    }
+
+    fn stored(&mut self) -> Result<Value, Stop> {
+        let broken =
+            |what: &str| Stop::Surroundings(format!("cannot read the stream back: {what}"));
+        let info = self.call(&format!("STREAM.INFO.{STREAM}"), b"")?;
+        let Some(state) = info.get("state") else {
+            return Ok(json!({ "error": info.get("error") }));
+        };
+        let number = |key: &str| state.get(key).and_then(Value::as_u64);
+        let (first, last) = (number("first_seq"), number("last_seq"));
+        let first = first.ok_or_else(|| broken("no first_seq"))?;
+        let last = last.ok_or_else(|| broken("no last_seq"))?;
+        if last.saturating_sub(first) >= STORED_MAX {
+            return Err(broken(&format!("more than {STORED_MAX} messages")));
+        }
+        let mut messages = Vec::new();
+        for sequence in first.max(1)..=last {
+            let request = json!({ "seq": sequence }).to_string();
+            let subject = format!("STREAM.MSG.GET.{STREAM}");
+            let answer = self.call(&subject, request.as_bytes())?;
+            let Some(message) = answer.get("message") else {
+                continue;
+            };
+            let text = |key: &str| message.get(key).and_then(Value::as_str).unwrap_or_default();
+            let bytes = |key: &str| {
+                STANDARD
+                    .decode(text(key))
+                    .map_err(|e| broken(&e.to_string()))
+            };
+            messages.push(observe::stored_message(
+                sequence,
+                text("subject"),
+                &bytes("hdrs")?,
+                bytes("data")?.len(),
+            ));
+        }
+        Ok(json!({
+            "messages": state.get("messages"),
+            "first_seq": first,
+            "last_seq": last,
+            "num_deleted": state.get("num_deleted"),
+            "msgs": messages,
+        }))
+    }
+
+    fn close(&mut self) -> Result<(), Stop> {
+        let Some(case) = self.case.take() else {
+            return Ok(());
+        };
+        drop(case.connection);
+        if case.created {
+            self.call(&format!("STREAM.DELETE.{STREAM}"), b"")?;
+        }
+        Ok(())
+    }
+}
+
+/// Reply subjects of the case that the inbox subscription does not see.
+fn outside_inbox(case: &Case) -> Vec<String> {
+    let mut subjects = std::collections::BTreeSet::new();
+    for step in &case.steps {
+        let super::vector::StepKind::Publish(messages) = &step.kind else {
+            continue;
+        };
+        let replies = messages.iter().filter_map(|message| message.reply.as_ref());
+        let outside = replies.map(Token::as_str).filter(|reply| {
+            let is_subject = reply.split('.').all(|token| !token.is_empty());
+            is_subject && !reply.starts_with(INBOX) && !reply.contains(['*', '>'])
+        });
+        subjects.extend(outside.map(str::to_owned));
+    }
+    subjects.into_iter().collect()
+}
+
+fn publish(message: &Outgoing) -> Publish {
+    let header = message.headers.as_ref().map(|lines| {
+        let mut block = BytesMut::new();
+        block.put_slice(b"NATS/1.0\r\n");
+        for (name, value) in lines {
+            block.put_slice(format!("{name}: {value}\r\n").as_bytes());
+        }
+        block.put_slice(b"\r\n");
+        block.freeze()
+    });
+    Publish {
+        subject: message.subject.clone(),
+        reply: message.reply.clone(),
+        header,
+        payload: Bytes::from(vec![message.filler; message.payload_bytes]),
+    }
+}
+
+fn is_advisory(message: &Message) -> bool {
+    message.subscription.as_str() == "2"
+}
+
+fn count_advisories(messages: &[Message]) -> usize {
+    messages
+        .iter()
+        .filter(|message| is_advisory(message))
+        .count()
+}
+
+/// Takes what came, in the words of vector files.
+fn seen(connection: &mut Connection) -> Seen {
+    let (advisories, replies): (Vec<Message>, Vec<Message>) =
+        connection.messages.drain(..).partition(is_advisory);
+    let reply = |message: &Message| {
+        let header = message.header.as_deref();
+        observe::reply(message.subject.as_str(), header, &message.payload)
+    };
+    let mut replies: Vec<Value> = replies.iter().map(reply).collect();
+    if connection.closed || !connection.errors.is_empty() {
+        replies.push(observe::protocol_error(
+            &connection.errors,
+            connection.closed,
+        ));
+        connection.errors.clear();
+    }
+    Seen {
+        replies,
+        advisories: advisories
+            .iter()
+            .map(|message| observe::advisory(&message.payload))
+            .collect(),
+    }
+}
