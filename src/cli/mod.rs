@@ -2,6 +2,7 @@
 //!
 //! Leans on every floor below.
 
+mod conform;
 mod exit;
 
 pub use exit::Failure;
@@ -19,10 +20,21 @@ struct Arguments {
 }
 
 #[derive(Subcommand)]
-enum Command {}
+enum Command {
+    Conform(conform::Arguments),
+}
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match arguments.command {}
+    let result = match &arguments.command {
+        Command::Conform(arguments) => conform::main(arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("tidegate: {failure}");
+            failure.exit_code()
+        }
+    }
 }
