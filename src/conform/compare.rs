@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::vector::VOLATILE;
 
 /// Whether `got` equals `expected` as JSON, with wildcards in `expected`.
-pub fn matches(expected: &Value, got: &Value) -> bool {
+pub(super) fn matches(expected: &Value, got: &Value) -> bool {
     match (expected, got) {
         (Value::String(text), _) if text == VOLATILE => true,
         (Value::Object(expected), Value::Object(got)) => {
@@ -24,12 +24,12 @@ pub fn matches(expected: &Value, got: &Value) -> bool {
 }
 
 /// Whether these replies came: all of them, no other, in this order.
-pub fn replies_match(expected: &[Value], got: &[Value]) -> bool {
+pub(super) fn replies_match(expected: &[Value], got: &[Value]) -> bool {
     expected.len() == got.len() && expected.iter().zip(got).all(|(e, g)| reply_matches(e, g))
 }
 
 /// Whether the same advisories came, in any order.
-pub fn advisories_match(expected: &[Value], got: &[Value]) -> bool {
+pub(super) fn advisories_match(expected: &[Value], got: &[Value]) -> bool {
     let mut left: Vec<&Value> = got.iter().collect();
     let all_found = expected.iter().all(|expected| {
         let found = left.iter().position(|got| matches(expected, got));
@@ -41,7 +41,7 @@ pub fn advisories_match(expected: &[Value], got: &[Value]) -> bool {
 /// For one write to a replicated stream: gaps leave on receipt and acks on apply, so how they
 /// interleave is a matter of timing. Each type in its own order, and the flow ack of the last
 /// messages may be missing where an end of batch overtook it.
-pub fn replies_match_by_type(expected: &[Value], got: &[Value]) -> bool {
+pub(super) fn replies_match_by_type(expected: &[Value], got: &[Value]) -> bool {
     let of_type = |replies: &[Value], wanted: ReplyType| -> Vec<Value> {
         let of_type = replies.iter().filter(|reply| reply_type(reply) == wanted);
         of_type.cloned().collect()
@@ -192,10 +192,10 @@ mod tests {
         let commit = json!({ "to": "A.5.ok.6.3.$FI", "body": { "batch": "A", "count": 5 } });
         assert!(replies_match_by_type(
             &[ack(5), commit.clone()],
-            &[commit.clone()]
+            std::slice::from_ref(&commit)
         ));
         assert!(replies_match_by_type(
-            &[commit.clone()],
+            std::slice::from_ref(&commit),
             &[ack(5), commit.clone()]
         ));
         assert!(!replies_match_by_type(

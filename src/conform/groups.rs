@@ -14,9 +14,11 @@ use super::vector::Case;
 use super::{Against, NamedCase, Options};
 
 /// How long a server of our own may take to come up.
-const START_PATIENCE_MS: u64 = 15_000;
+const START_PATIENCE_MS: u64 = 20_000;
 /// Time between two attempts to reach it.
 const START_RETRY_MS: u64 = 50;
+/// Time that one question whether it is ready may take.
+const READY_CHECK_MS: u64 = 500;
 
 /// One case and the server for it.
 pub(super) struct Visit<'a> {
@@ -160,10 +162,18 @@ fn connect(servers: &mut LocalServers, options: &Options) -> Result<Real, Stop> 
         options.interrupt.check()?;
         let attempt = Real::connect(&address, options.interrupt.clone());
         match attempt {
-            Ok(real) => return Ok(real),
+            Ok(mut real) => {
+                waited_ms += READY_CHECK_MS;
+                if real.is_ready() {
+                    return Ok(real);
+                }
+            }
             Err(_) if !servers.are_alive() => return Err(gone()),
-            Err(stop) if waited_ms >= START_PATIENCE_MS => return Err(stop),
             Err(_) => {}
+        }
+        if waited_ms >= START_PATIENCE_MS {
+            let why = "the servers that were started do not become ready";
+            return Err(Stop::Surroundings(why.to_owned()));
         }
         waited_ms += START_RETRY_MS;
         Real::pause(Duration::from_millis(START_RETRY_MS))?;

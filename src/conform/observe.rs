@@ -17,7 +17,7 @@ const HEADER_VOLATILE: &[&str] = &["Nats-Time-Stamp"];
 const PAYLOAD_SHOWN_MAX: usize = 40;
 
 /// A reply as an `expect` lists it.
-pub fn reply(subject: &str, header: Option<&[u8]>, payload: &[u8]) -> Value {
+pub(super) fn reply(subject: &str, header: Option<&[u8]>, payload: &[u8]) -> Value {
     let mut entry = Map::new();
     let inside = subject.strip_prefix(INBOX);
     entry.insert("to".into(), json!(inside.unwrap_or(subject)));
@@ -53,7 +53,7 @@ pub fn reply(subject: &str, header: Option<&[u8]>, payload: &[u8]) -> Value {
 }
 
 /// The body of an advisory.
-pub fn advisory(payload: &[u8]) -> Value {
+pub(super) fn advisory(payload: &[u8]) -> Value {
     match serde_json::from_slice::<Map<String, Value>>(payload) {
         Ok(mut body) => {
             SURROUNDINGS.iter().for_each(|key| {
@@ -71,7 +71,7 @@ pub fn advisory(payload: &[u8]) -> Value {
 }
 
 /// The entry of a connection on which the server complained, or which it closed.
-pub fn protocol_error(lines: &[String], closed: bool) -> Value {
+pub(super) fn protocol_error(lines: &[String], closed: bool) -> Value {
     let connection = if closed {
         "closed by the server"
     } else {
@@ -81,7 +81,12 @@ pub fn protocol_error(lines: &[String], closed: bool) -> Value {
 }
 
 /// A stored message as `stored` lists it.
-pub fn stored_message(sequence: u64, subject: &str, header: &[u8], payload_bytes: usize) -> Value {
+pub(super) fn stored_message(
+    sequence: u64,
+    subject: &str,
+    header: &[u8],
+    payload_bytes: usize,
+) -> Value {
     let mut entry = Map::new();
     entry.insert("seq".into(), json!(sequence));
     entry.insert("subject".into(), json!(subject));

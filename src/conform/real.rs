@@ -32,6 +32,8 @@ const QUIET_SHORT: Duration = Duration::from_millis(25);
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How long an API answer may take.
 const API_PATIENCE: Duration = Duration::from_secs(10);
+/// How long it may take while asking whether the API answers at all.
+const READY_PATIENCE: Duration = Duration::from_millis(500);
 /// Most messages that `stored` reads back.
 const STORED_MAX: u64 = 100_000;
 
@@ -95,8 +97,23 @@ impl Real {
         Ok(())
     }
 
+    /// Whether the API answers: a cluster that just started has to elect a leader first.
+    pub(super) fn is_ready(&mut self) -> bool {
+        let answer = self.call_within("INFO", b"", READY_PATIENCE);
+        answer.is_ok_and(|answer| answer.get("error").is_none())
+    }
+
     /// An API call and its answer.
     fn call(&mut self, subject: &str, body: &[u8]) -> Result<Value, Stop> {
+        self.call_within(subject, body, API_PATIENCE)
+    }
+
+    fn call_within(
+        &mut self,
+        subject: &str,
+        body: &[u8],
+        patience: Duration,
+    ) -> Result<Value, Stop> {
         self.api_calls += 1;
         let inbox = format!("{API_INBOX}.{}", self.api_calls);
         let broken = |what: &str| Stop::Surroundings(format!("$JS.API.{subject}: {what}"));
@@ -124,7 +141,7 @@ impl Real {
         };
         let answer = self
             .runtime
-            .block_on(async { tokio::time::timeout(API_PATIENCE, answered).await })
+            .block_on(async { tokio::time::timeout(patience, answered).await })
             .map_err(|_| broken("no answer"))??;
         if answer.is_empty() {
             // Status 503 without a body: nobody serves the API yet.

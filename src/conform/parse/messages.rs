@@ -29,8 +29,7 @@ impl Payloads {
         let is_publish = |step: &&Value| step.get("publish").is_some();
         let after_seeding = steps
             .iter()
-            .skip_while(is_publish)
-            .next()
+            .find(|step| !is_publish(step))
             .is_none_or(|step| step.get("expect").is_none());
         let seeds = steps.first().is_some_and(|step| is_publish(&step));
         Self {
