@@ -2,13 +2,25 @@
 //!
 //! Leans on `stream`, `batch` and `net::disk`.
 
+pub mod api;
+pub mod api_json;
+mod calls;
+mod host;
 pub mod message;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
-use crate::machine::Time;
+use crate::batch::fast::flow::{EvenShare, Policy};
+use crate::batch::fast::ingest::BatchDefects;
+use crate::batch::fast::table::Limits;
+use crate::machine::{Machine, Sink, Time};
 use crate::net::disk::Disk;
-use message::{Fact, Publish, Reply, ReplyTo};
+use crate::stream::subjects::{Subjects, matches};
+use crate::stream::{Stream, Surroundings};
+use api::{ApiAnswer, ApiCall, ApiFailure, ApiRequest};
+use host::Host;
+use message::{Fact, Publish, Reply, ReplyTo, SubjectId};
 
 /// What the modelled server is like.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -59,6 +71,13 @@ pub enum Input {
     Publish(Publish),
     /// The driver's answer to [`Action::Choose`].
     Chosen(Source),
+    /// An API call; [`Action::ApiReply`] answers it.
+    Api {
+        /// The answer goes there.
+        to: ReplyTo,
+        /// What is asked.
+        request: Box<ApiRequest>,
+    },
 }
 
 /// What the internal loop turns to next.
@@ -80,8 +99,283 @@ pub enum Action {
         /// What.
         reply: Reply,
     },
+    /// The answer to an API call.
+    ApiReply {
+        /// Where to.
+        to: ReplyTo,
+        /// Which call it answers.
+        call: ApiCall,
+        /// What it achieved, or why not.
+        answer: Result<ApiAnswer, ApiFailure>,
+    },
     /// Ingest and out-queue are both ready: the driver draws which is served first.
     Choose,
     /// A fact for events.
     Fact(Fact),
+}
+
+/// nats-server 2.15.1 with its defaults, on a disk that syncs in the background.
+impl Default for ServerModel {
+    fn default() -> Self {
+        Self {
+            api_level: 5,
+            flow_total: 500,
+            batch_idle_timeout: Time::from_secs(10),
+            batches_per_stream: 1_000,
+            batches_per_server: 50_000,
+            ingest_messages: 100_000,
+            ingest_bytes: 128 << 20,
+            message_cost: Time::from_nanos(3_600),
+            kibibyte_cost: Time::from_nanos(2_300),
+            api_cost: Time::from_micros(200),
+            disk: Disk::new(Time::from_nanos(700), 1_000_000_000, Time::ZERO),
+            defects: BTreeSet::new(),
+        }
+    }
+}
+
+/// An API call that waits for its turn.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Call {
+    at: Time,
+    to: ReplyTo,
+    request: Box<ApiRequest>,
+}
+
+/// Subjects of no stream lead here.
+const NOWHERE: u32 = u32::MAX;
+
+/// One modelled server.
+///
+/// Each stream has an internal loop of its own, as in nats-server; API calls run beside the loops,
+/// one after the other.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Server {
+    model: ServerModel,
+    subjects: Subjects,
+    /// By subject id: the index of the stream's host, or [`NOWHERE`].
+    routes: Vec<u32>,
+    hosts: Vec<Option<Host>>,
+    names: BTreeMap<Arc<str>, u32>,
+    calls: VecDeque<Call>,
+    /// Hosts that wait for [`Input::Chosen`], in the order in which they asked.
+    choosing: VecDeque<u32>,
+}
+
+impl Server {
+    /// A server without streams.
+    pub fn new(model: ServerModel) -> Self {
+        Self {
+            model,
+            subjects: Subjects::default(),
+            routes: Vec::new(),
+            hosts: Vec::new(),
+            names: BTreeMap::new(),
+            calls: VecDeque::new(),
+            choosing: VecDeque::new(),
+        }
+    }
+
+    /// What it is like.
+    pub const fn model(&self) -> &ServerModel {
+        &self.model
+    }
+
+    /// The id of a subject, to publish to.
+    pub fn intern(&mut self, subject: &str) -> SubjectId {
+        let id = self.subjects.intern(subject);
+        if self.routes.len() <= id.0 as usize {
+            let route = self.route(subject);
+            self.routes.push(route);
+        }
+        id
+    }
+
+    /// The text of a subject.
+    pub fn subject(&self, subject: SubjectId) -> &str {
+        self.subjects.text(subject)
+    }
+
+    /// All subjects.
+    pub const fn subjects(&self) -> &Subjects {
+        &self.subjects
+    }
+
+    /// The name of the stream that takes `subject`, if any: answers to it carry this name.
+    pub fn stream_of(&self, subject: SubjectId) -> Option<&Arc<str>> {
+        let route = *self.routes.get(subject.0 as usize)?;
+        let host = self.hosts.get(route as usize)?.as_ref()?;
+        Some(host.stream.name())
+    }
+
+    /// A stream by name.
+    pub fn stream(&self, name: &str) -> Option<&Stream> {
+        let index = *self.names.get(name)?;
+        let host = self.hosts.get(index as usize)?.as_ref()?;
+        Some(&host.stream)
+    }
+
+    /// Does an API call at once, for setting a world up; facts go to `out`, the answer is returned.
+    ///
+    /// # Errors
+    /// As the API refuses the call.
+    pub fn call(
+        &mut self,
+        now: Time,
+        request: &ApiRequest,
+        out: &mut dyn Sink<Action>,
+    ) -> Result<ApiAnswer, ApiFailure> {
+        self.answer(now, request, out)
+    }
+
+    fn publish(&mut self, now: Time, publish: Publish, out: &mut dyn Sink<Action>) {
+        let route = self.routes.get(publish.subject.0 as usize);
+        let route = route.copied().unwrap_or(NOWHERE);
+        let Some(Some(host)) = self.hosts.get_mut(route as usize) else {
+            if let Some(to) = publish.reply {
+                let reply = Reply::NoResponders(publish.subject);
+                out.emit(Action::Send { to, reply });
+            }
+            return;
+        };
+        host.push(now, publish, &self.model, out);
+    }
+
+    /// The driver chose for the host that asked first.
+    fn chosen(&mut self, now: Time, source: Source, out: &mut dyn Sink<Action>) {
+        let Some(index) = self.choosing.pop_front() else {
+            return;
+        };
+        if let Some(Some(host)) = self.hosts.get_mut(index as usize)
+            && host.serve(now, source, &self.model, out)
+        {
+            self.choosing.push_back(index);
+        }
+    }
+
+    /// Ends the turn of a host: its slice of messages goes into the stream.
+    fn end_turn(&mut self, now: Time, index: u32, out: &mut dyn Sink<Action>) {
+        let everywhere: u32 = self.hosts.iter().flatten().map(Host::open_batches).sum();
+        let Some(Some(host)) = self.hosts.get_mut(index as usize) else {
+            return;
+        };
+        let has = |defect| self.model.defects.contains(&defect);
+        let around = Surroundings {
+            now,
+            subjects: &self.subjects,
+            api_level: self.model.api_level,
+            limits: Limits {
+                per_stream: self.model.batches_per_stream,
+                per_server: self.model.batches_per_server,
+                elsewhere: everywhere - host.open_batches(),
+            },
+            policy: Policy::EvenShare(EvenShare {
+                total: self.model.flow_total,
+            }),
+            ingest_permille: host.ingest_permille(&self.model),
+            defects: BatchDefects {
+                ack_before_store: has(ServerDefect::AckBeforeStore),
+                count_one_more: has(ServerDefect::PubAckCountsOneMore),
+                ack_half_as_often: has(ServerDefect::AckHalfAsOften),
+            },
+            store_twice: has(ServerDefect::StoreTwice),
+        };
+        if host.end_turn(now, &around, &self.model, out) {
+            self.choosing.push_back(index);
+        }
+    }
+
+    fn end_call(&mut self, now: Time, out: &mut dyn Sink<Action>) {
+        if let Some(call) = self.calls.pop_front() {
+            let answer = self.answer(now, &call.request, out);
+            out.emit(Action::ApiReply {
+                to: call.to,
+                call: call.request.call(),
+                answer,
+            });
+        }
+    }
+
+    /// What comes up next, and when. Of two at the same time, timers go first, then loops.
+    fn next(&self) -> Option<(Time, Due)> {
+        let hosts = self.hosts.iter().enumerate();
+        let hosts = hosts.filter_map(|(index, host)| Some((index as u32, host.as_ref()?)));
+        let call = self.calls.front().map(|call| (call.at, Due::Call));
+        hosts
+            .flat_map(|(index, host)| {
+                [
+                    (host.stream.due(), Due::Timers(index)),
+                    (host.turn_end(), Due::Turn(index)),
+                ]
+            })
+            .chain(call)
+            .min()
+            .filter(|(at, _)| *at < Time::NEVER)
+    }
+
+    fn route(&self, subject: &str) -> u32 {
+        let hosts = self.hosts.iter().enumerate();
+        hosts
+            .filter_map(|(index, host)| Some((index as u32, host.as_ref()?)))
+            .find(|(_, host)| {
+                let filters = &host.stream.config().subjects;
+                filters.iter().any(|filter| matches(filter, subject))
+            })
+            .map_or(NOWHERE, |(index, _)| index)
+    }
+
+    /// After streams came, went or changed their subjects.
+    fn route_again(&mut self) {
+        self.routes = (0..self.subjects.len() as u32)
+            .map(|id| self.route(self.subjects.text(SubjectId(id))))
+            .collect();
+    }
+}
+
+/// What comes up in time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Due {
+    /// Idle timers of a stream's batches.
+    Timers(u32),
+    /// The end of a turn of a stream's loop.
+    Turn(u32),
+    /// An API call is done.
+    Call,
+}
+
+impl Machine for Server {
+    type Input = Input;
+    type Action = Action;
+
+    fn step(&mut self, now: Time, input: Input, out: &mut dyn Sink<Action>) {
+        match input {
+            Input::Publish(publish) => self.publish(now, publish, out),
+            Input::Chosen(source) => self.chosen(now, source, out),
+            Input::Api { to, request } => {
+                let free = self.calls.back().map_or(now, |call| call.at.max(now));
+                let at = free + self.model.api_cost;
+                self.calls.push_back(Call { at, to, request });
+            }
+        }
+    }
+
+    fn due(&self) -> Time {
+        self.next().map_or(Time::NEVER, |(at, _)| at)
+    }
+
+    fn wake(&mut self, now: Time, out: &mut dyn Sink<Action>) {
+        while let Some((at, due)) = self.next()
+            && at <= now
+        {
+            match due {
+                Due::Timers(index) => {
+                    if let Some(Some(host)) = self.hosts.get_mut(index as usize) {
+                        host.expire(at, out);
+                    }
+                }
+                Due::Turn(index) => self.end_turn(at, index, out),
+                Due::Call => self.end_call(at, out),
+            }
+        }
+    }
 }

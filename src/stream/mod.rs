@@ -1,1 +1,195 @@
-//! TBD
+//! A stream: its log, its limits, and the checks before a message goes in.
+//!
+//! `intake` takes one message through all of it; `check` and `ask` are the header checks; `keep`
+//! stores and removes; `purge` answers the API. Leans on `batch`, `machine` and the words of `nats`.
+
+mod ask;
+mod check;
+pub mod config;
+pub mod dedup;
+pub mod failure;
+mod intake;
+mod keep;
+pub mod log;
+pub mod purge;
+pub mod subjects;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::batch::fast::flow::Policy;
+use crate::batch::fast::ingest::BatchDefects;
+use crate::batch::fast::table::{Limits, Table};
+use crate::batch::message::{Fact, Reply, ReplyTo, SubjectId};
+use crate::machine::{Sink, Time};
+use crate::nats::StreamSequence;
+use crate::nats::header::Headers;
+use config::{PersistMode, Retention, Storage, StreamConfig};
+use dedup::DedupWindow;
+use failure::ApiFailure;
+use log::{Log, OriginId};
+use subjects::Subjects;
+
+/// What a stream has to know of the server around it while it handles a message.
+#[derive(Clone, Copy, Debug)]
+pub struct Surroundings<'a> {
+    /// Now.
+    pub now: Time,
+    /// Texts of the subjects.
+    pub subjects: &'a Subjects,
+    /// Highest API level of the server.
+    pub api_level: u32,
+    /// Most batches in flight.
+    pub limits: Limits,
+    /// How flow is chosen.
+    pub policy: Policy,
+    /// How full the ingest queue was, in thousandths.
+    pub ingest_permille: u16,
+    /// Bugs of a batch that are switched on.
+    pub defects: BatchDefects,
+    /// The bug that stores each hundredth message of a batch twice.
+    pub store_twice: bool,
+}
+
+/// What handling a message has for effects.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Effect {
+    /// An answer, for the out-queue.
+    Answer(ReplyTo, Reply),
+    /// Something became true.
+    Fact(Fact),
+}
+
+/// Messages of one subject.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+struct SubjectState {
+    /// No message of the subject lies before this; exact if `count` is 1.
+    first: u64,
+    /// Sequence of the last one; 0 without any.
+    last: u64,
+    count: u64,
+    /// The origin of plain messages of this subject.
+    plain: Option<OriginId>,
+}
+
+/// The origins that one batch uses: the last one at hand, for most batches have one subject.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+struct BatchOrigins {
+    last: Option<(SubjectId, OriginId)>,
+    others: BTreeMap<SubjectId, OriginId>,
+}
+
+/// A stream on its server.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Stream {
+    name: Arc<str>,
+    config: StreamConfig,
+    created: Time,
+    log: Log,
+    /// By subject id.
+    subjects: Vec<SubjectState>,
+    dedup: DedupWindow,
+    /// Headers of the last message stored, for its message id: they outlive the message.
+    last_headers: Option<Arc<Headers>>,
+    batches: Table<BatchOrigins>,
+}
+
+impl Stream {
+    /// A stream with a complete configuration, whose fast batches are forgotten after
+    /// `batch_timeout` without messages.
+    pub fn new(now: Time, config: StreamConfig, batch_timeout: Time) -> Self {
+        Self {
+            name: config.name.as_str().into(),
+            created: now,
+            log: Log::new(config.storage),
+            subjects: Vec::new(),
+            dedup: DedupWindow::new(config.dedup_window()),
+            last_headers: None,
+            batches: Table::new(batch_timeout),
+            config,
+        }
+    }
+
+    /// Name.
+    pub const fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Configuration, complete.
+    pub const fn config(&self) -> &StreamConfig {
+        &self.config
+    }
+
+    /// When it was created.
+    pub const fn created(&self) -> Time {
+        self.created
+    }
+
+    /// The messages.
+    pub const fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// Fast batches registered: those that commit, or wait for ever, included.
+    pub const fn open_batches(&self) -> u32 {
+        self.batches.open()
+    }
+
+    /// Subjects that have messages.
+    pub fn subject_count(&self) -> u64 {
+        self.subjects.iter().filter(|state| state.count > 0).count() as u64
+    }
+
+    /// Whether a message takes a write to a file before it is acknowledged.
+    pub fn writes_files(&self) -> bool {
+        self.config.storage == Storage::File
+            && self.config.persist_mode == PersistMode::Default
+            && self.config.retention != Retention::Interest
+    }
+
+    /// Puts a configuration in place of the current one: all of it, not just the changes.
+    ///
+    /// # Errors
+    /// As the server refuses it; then nothing has changed.
+    pub fn update(
+        &mut self,
+        config: StreamConfig,
+        level: u32,
+        out: &mut (impl Sink<Effect> + ?Sized),
+    ) -> Result<(), ApiFailure> {
+        let config = config.replace(&self.config, level)?;
+        if !config.allow_batched {
+            self.forget_batches(out);
+        }
+        self.dedup.set_window(config.dedup_window());
+        self.config = config;
+        self.enforce_all_subject_limits();
+        self.enforce_limits();
+        Ok(())
+    }
+
+    /// Forgets all fast batches, without a word to anybody.
+    pub fn forget_batches(&mut self, out: &mut (impl Sink<Effect> + ?Sized)) {
+        for batch in self.batches.clear() {
+            out.emit(Effect::Fact(Fact::BatchForgotten { batch, idle: false }));
+        }
+    }
+
+    /// When [`Stream::expire`] is wanted.
+    pub fn due(&self) -> Time {
+        self.batches.due()
+    }
+
+    /// Forgets the batches that have been idle for too long.
+    pub fn expire(&mut self, now: Time, out: &mut (impl Sink<Effect> + ?Sized)) {
+        while let Some(batch) = self.batches.expire(now) {
+            out.emit(Effect::Fact(Fact::BatchForgotten { batch, idle: true }));
+        }
+    }
+
+    /// Last sequence of a subject; 0 without messages.
+    fn last_of(&self, subject: SubjectId) -> StreamSequence {
+        let state = self.subjects.get(subject.0 as usize);
+        StreamSequence(state.map_or(0, |state| state.last))
+    }
+}

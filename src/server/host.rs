@@ -1,0 +1,252 @@
+//! A stream on its server: ingest queue, internal loop and out-queue around it.
+//!
+//! The loop takes the whole queue at once, is busy with that slice for what it costs, and only then
+//! looks at its answers: acks of a burst leave after the burst. Leans on `stream` and `net::disk`.
+
+use std::collections::VecDeque;
+
+use super::message::{Control, Fact, Publish, Reply, ReplyTo};
+use super::{Action, ServerModel, Source};
+use crate::machine::{Sink, Time};
+use crate::nats::BatchSequence;
+use crate::stream::{Effect, Stream, Surroundings};
+
+const KIBIBYTE: u64 = 1_024;
+
+/// Messages with the sums that limits and costs need.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+struct Slice {
+    messages: Vec<Publish>,
+    bytes: u64,
+    /// Those that will be stored if nothing speaks against them.
+    writes: u64,
+    write_bytes: u64,
+}
+
+impl Slice {
+    fn push(&mut self, publish: Publish) {
+        let bytes = u64::from(publish.wire_bytes);
+        self.bytes += bytes;
+        if stores(&publish) {
+            self.writes += 1;
+            self.write_bytes += bytes;
+        }
+        self.messages.push(publish);
+    }
+
+    fn clear(&mut self) {
+        self.messages.clear();
+        self.bytes = 0;
+        self.writes = 0;
+        self.write_bytes = 0;
+    }
+}
+
+const fn stores(publish: &Publish) -> bool {
+    match publish.control {
+        Control::Plain => true,
+        Control::BadPattern | Control::BadBatchId => false,
+        Control::Fast { operation, .. } => operation.stores(),
+    }
+}
+
+/// A stream and its loop.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Host {
+    pub(super) stream: Stream,
+    ingest: Slice,
+    /// What the loop is busy with.
+    turn: Slice,
+    /// When it is done with it; `NEVER` between turns.
+    turn_end: Time,
+    /// Both queues are ready and the driver has not answered yet.
+    choosing: bool,
+    out: VecDeque<(ReplyTo, Reply)>,
+}
+
+/// Answers go to the out-queue, facts straight out.
+struct Effects<'a> {
+    queue: &'a mut VecDeque<(ReplyTo, Reply)>,
+    out: &'a mut dyn Sink<Action>,
+}
+
+impl Sink<Effect> for Effects<'_> {
+    fn emit(&mut self, effect: Effect) {
+        match effect {
+            Effect::Answer(to, reply) => self.queue.push_back((to, reply)),
+            Effect::Fact(fact) => self.out.emit(Action::Fact(fact)),
+        }
+    }
+}
+
+impl Host {
+    pub(super) fn new(stream: Stream) -> Self {
+        Self {
+            stream,
+            ingest: Slice::default(),
+            turn: Slice::default(),
+            turn_end: Time::NEVER,
+            choosing: false,
+            out: VecDeque::new(),
+        }
+    }
+
+    pub(super) const fn open_batches(&self) -> u32 {
+        self.stream.open_batches()
+    }
+
+    pub(super) const fn turn_end(&self) -> Time {
+        self.turn_end
+    }
+
+    /// How much of the ingest queue the current slice was, in thousandths of a full one.
+    pub(super) fn ingest_permille(&self, model: &ServerModel) -> u16 {
+        let share = |part: u64, whole: u64| part.saturating_mul(1_000) / whole.max(1);
+        let messages = share(
+            self.turn.messages.len() as u64,
+            u64::from(model.ingest_messages),
+        );
+        let bytes = share(self.turn.bytes, model.ingest_bytes);
+        messages.max(bytes).min(1_000) as u16
+    }
+
+    /// Takes a message from a connection, or refuses it if the queue is full.
+    pub(super) fn push(
+        &mut self,
+        now: Time,
+        publish: Publish,
+        model: &ServerModel,
+        out: &mut dyn Sink<Action>,
+    ) {
+        let bytes = u64::from(publish.wire_bytes);
+        let full = self.ingest.messages.len() >= model.ingest_messages as usize
+            || self.ingest.bytes.saturating_add(bytes) > model.ingest_bytes;
+        if full {
+            overflow(&publish, out);
+            return;
+        }
+        self.ingest.push(publish);
+        if self.turn_end == Time::NEVER && !self.choosing {
+            self.begin_turn(now, model);
+        }
+    }
+
+    /// Serves one of the two queues; true if the driver has to choose again.
+    pub(super) fn serve(
+        &mut self,
+        now: Time,
+        source: Source,
+        model: &ServerModel,
+        out: &mut dyn Sink<Action>,
+    ) -> bool {
+        self.choosing = false;
+        match source {
+            Source::Ingest if !self.ingest.messages.is_empty() => {
+                self.begin_turn(now, model);
+                false
+            }
+            Source::Ingest => self.go_on(now, model, out),
+            Source::Out => {
+                self.send_all(out);
+                self.go_on(now, model, out)
+            }
+        }
+    }
+
+    /// Puts the slice through the stream; true if the driver has to choose what comes next.
+    pub(super) fn end_turn(
+        &mut self,
+        now: Time,
+        around: &Surroundings<'_>,
+        model: &ServerModel,
+        out: &mut dyn Sink<Action>,
+    ) -> bool {
+        self.turn_end = Time::NEVER;
+        let mut effects = Effects {
+            queue: &mut self.out,
+            out: &mut *out,
+        };
+        for publish in &self.turn.messages {
+            self.stream.take(publish, around, &mut effects);
+        }
+        self.turn.clear();
+        self.go_on(now, model, out)
+    }
+
+    /// Forgets idle batches.
+    pub(super) fn expire(&mut self, now: Time, out: &mut dyn Sink<Action>) {
+        let mut effects = Effects {
+            queue: &mut self.out,
+            out,
+        };
+        self.stream.expire(now, &mut effects);
+    }
+
+    /// Does something to the stream that has facts for effects.
+    pub(super) fn with_facts<R>(
+        &mut self,
+        out: &mut dyn Sink<Action>,
+        work: impl FnOnce(&mut Stream, &mut dyn Sink<Effect>) -> R,
+    ) -> R {
+        let mut effects = Effects {
+            queue: &mut self.out,
+            out,
+        };
+        work(&mut self.stream, &mut effects)
+    }
+
+    /// Between turns: what is ready is served; true if both are and the driver has to choose.
+    fn go_on(&mut self, now: Time, model: &ServerModel, out: &mut dyn Sink<Action>) -> bool {
+        match (self.ingest.messages.is_empty(), self.out.is_empty()) {
+            (true, true) => false,
+            (true, false) => {
+                self.send_all(out);
+                false
+            }
+            (false, true) => {
+                self.begin_turn(now, model);
+                false
+            }
+            (false, false) => {
+                self.choosing = true;
+                out.emit(Action::Choose);
+                true
+            }
+        }
+    }
+
+    /// Takes the whole queue, which makes room in it at once.
+    fn begin_turn(&mut self, now: Time, model: &ServerModel) {
+        std::mem::swap(&mut self.ingest, &mut self.turn);
+        let messages = self.turn.messages.len() as u64;
+        let each = model.message_cost.as_nanos().saturating_mul(messages);
+        let kibibyte = model.kibibyte_cost.as_nanos();
+        let bytes = kibibyte.saturating_mul(self.turn.bytes) / KIBIBYTE;
+        let mut cost = Time::from_nanos(each) + Time::from_nanos(bytes);
+        if self.stream.writes_files() {
+            cost += model.disk.span(self.turn.writes, self.turn.write_bytes);
+        }
+        self.turn_end = now + cost;
+    }
+
+    fn send_all(&mut self, out: &mut dyn Sink<Action>) {
+        for (to, reply) in self.out.drain(..) {
+            out.emit(Action::Send { to, reply });
+        }
+    }
+}
+
+/// The queue is full: the message is lost, and its sender hears so at once, past the out-queue.
+fn overflow(publish: &Publish, out: &mut dyn Sink<Action>) {
+    let (batch, sequence) = match publish.control {
+        Control::Fast {
+            batch, sequence, ..
+        } => (Some(batch), sequence),
+        Control::Plain | Control::BadPattern | Control::BadBatchId => (None, BatchSequence(0)),
+    };
+    out.emit(Action::Fact(Fact::Overflowed { batch, sequence }));
+    if let Some(to) = publish.reply {
+        let reply = Reply::TooManyRequests;
+        out.emit(Action::Send { to, reply });
+    }
+}

@@ -1,0 +1,309 @@
+//! The checks of a message's headers and of room in the stream, before it goes in.
+//!
+//! The order differs between a message of a batch and a plain publish, as on a single nats-server.
+//! Leans on `ask`.
+
+use super::ask::{self, Asked, Rollup};
+use super::config::{Discard, StreamConfig};
+use super::subjects::{self, Subjects};
+use super::{Stream, Surroundings};
+use crate::batch::message::{Publish, SubjectId};
+use crate::nats::StreamSequence;
+use crate::nats::error_code::{ApiError, Detail, ErrorCode};
+
+/// Largest header block.
+const MOST_HEADER_BYTES: u32 = 65_535;
+
+/// Why a message does not go into the stream.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Hindrance {
+    /// Its message id is that of the message here.
+    Duplicate(StreamSequence),
+    /// It is refused.
+    Refused(ApiError),
+}
+
+impl From<ErrorCode> for Hindrance {
+    fn from(code: ErrorCode) -> Self {
+        Self::Refused(code.into())
+    }
+}
+
+type Checked = Result<(), Hindrance>;
+
+fn refuse(code: ErrorCode, detail: Detail) -> Checked {
+    Err(Hindrance::Refused(ApiError { code, detail }))
+}
+
+fn refuse_text(code: ErrorCode, text: &str) -> Checked {
+    refuse(code, Detail::Text(text.into()))
+}
+
+impl Stream {
+    /// The size limit of the stream, which comes before everything that a header can ask.
+    pub(super) fn check_size(&self, header_bytes: u32, payload_bytes: u32) -> Checked {
+        match StreamConfig::limit(self.config.max_msg_size) {
+            Some(limit) if u64::from(header_bytes) + u64::from(payload_bytes) > limit => {
+                Err(ErrorCode::MessageTooBig.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The checks of a message of a fast batch whose sequence is accepted.
+    pub(super) fn check_fast(
+        &mut self,
+        around: &Surroundings<'_>,
+        publish: &Publish,
+        asked: &Asked<'_>,
+        header_bytes: u32,
+    ) -> Checked {
+        if publish.headers.is_some() {
+            check_header_bytes(header_bytes)?;
+            self.check_expected_stream(asked)?;
+            if let Some(ttl) = asked.ttl {
+                if !self.config.allow_msg_ttl {
+                    return Err(ErrorCode::TtlDisabled.into());
+                }
+                check_ttl_value(ttl)?;
+            }
+            self.check_duplicate(around, asked)?;
+            self.check_last_sequence(asked)?;
+            self.check_last_subject_sequence(around.subjects, publish.subject, asked)?;
+            self.check_rollup(asked)?;
+        }
+        self.check_room(around.subjects, publish, asked, header_bytes)
+    }
+
+    /// The checks of a plain publish.
+    pub(super) fn check_plain(
+        &mut self,
+        around: &Surroundings<'_>,
+        publish: &Publish,
+        asked: &Asked<'_>,
+        header_bytes: u32,
+    ) -> Checked {
+        if publish.headers.is_some() {
+            check_header_bytes(header_bytes)?;
+            self.check_expected_stream(asked)?;
+            // One that is no time at all comes up later.
+            if asked.ttl.is_some_and(ask::ttl_is_valid) && !self.config.allow_msg_ttl {
+                return Err(ErrorCode::TtlDisabled.into());
+            }
+            self.check_last_subject_sequence(around.subjects, publish.subject, asked)?;
+            self.check_last_sequence(asked)?;
+            self.check_duplicate(around, asked)?;
+            self.check_last_message_id(asked)?;
+            self.check_rollup(asked)?;
+            if let Some(ttl) = asked.ttl {
+                check_ttl_value(ttl)?;
+            }
+        }
+        self.check_room_at_store(around.subjects, publish, asked, header_bytes)
+    }
+
+    fn check_expected_stream(&self, asked: &Asked<'_>) -> Checked {
+        match asked.expected_stream {
+            Some(name) if name != &*self.name => Err(ErrorCode::ExpectedStream.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_duplicate(&mut self, around: &Surroundings<'_>, asked: &Asked<'_>) -> Checked {
+        let known = asked
+            .message_id
+            .and_then(|id| self.dedup.find(around.now, id));
+        known.map_or(Ok(()), |at| Err(Hindrance::Duplicate(at)))
+    }
+
+    fn check_last_sequence(&self, asked: &Asked<'_>) -> Checked {
+        let last = self.log.last().0;
+        match asked.last_sequence {
+            Some(text) if ask::sequence(text) != last => {
+                refuse(ErrorCode::WrongLastSequence, Detail::Number(last))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_last_subject_sequence(
+        &self,
+        subjects: &Subjects,
+        subject: SubjectId,
+        asked: &Asked<'_>,
+    ) -> Checked {
+        let Some(expected) = asked.last_subject_sequence else {
+            return if asked.subject_filter.is_some() {
+                Err(ErrorCode::ExpectedSubjectMissing.into())
+            } else {
+                Ok(())
+            };
+        };
+        let last = asked.subject_filter.map_or_else(
+            || self.last_of(subject),
+            |filter| self.last_under(subjects, filter),
+        );
+        if ask::sequence(expected) == last.0 {
+            Ok(())
+        } else {
+            refuse(ErrorCode::WrongLastSequence, Detail::Number(last.0))
+        }
+    }
+
+    /// Last sequence of all subjects under a filter; 0 without messages.
+    fn last_under(&self, subjects: &Subjects, filter: &str) -> StreamSequence {
+        if let Some(subject) = subjects.find(filter) {
+            return self.last_of(subject);
+        }
+        let last = self
+            .subjects
+            .iter()
+            .enumerate()
+            .filter(|(id, state)| {
+                let text = subjects.text(SubjectId(*id as u32));
+                state.count > 0 && subjects::matches(filter, text)
+            })
+            .map(|(_, state)| state.last)
+            .max();
+        StreamSequence(last.unwrap_or(0))
+    }
+
+    /// Whether the message before this one has the id that is expected. On a batch this comes only
+    /// as the message is stored.
+    pub(super) fn check_last_message_id(&self, asked: &Asked<'_>) -> Checked {
+        let Some(expected) = asked.last_message_id else {
+            return Ok(());
+        };
+        let headers = self.last_headers.as_deref();
+        let last = headers.map_or("", |headers| {
+            Asked::read(headers).message_id.unwrap_or_default()
+        });
+        if expected == last {
+            Ok(())
+        } else {
+            refuse_text(ErrorCode::WrongLastMessageId, last)
+        }
+    }
+
+    fn check_rollup(&self, asked: &Asked<'_>) -> Checked {
+        let Some(text) = asked.rollup else {
+            return Ok(());
+        };
+        if !self.config.allow_rollup_hdrs || self.config.deny_purge {
+            return refuse_text(ErrorCode::RollupFailed, "rollup not permitted");
+        }
+        if Rollup::parse(text).is_none() {
+            let text = format!("rollup value invalid: {text:?}");
+            return refuse_text(ErrorCode::RollupFailed, &text);
+        }
+        Ok(())
+    }
+
+    /// Room under `discard: new`, as it is counted before a message of a batch is stored.
+    fn check_room(
+        &self,
+        subjects: &Subjects,
+        publish: &Publish,
+        asked: &Asked<'_>,
+        header_bytes: u32,
+    ) -> Checked {
+        if self.config.discard != Discard::New {
+            return Ok(());
+        }
+        if let Some(limit) = StreamConfig::limit(self.config.max_msgs)
+            && self.log.messages() >= limit
+        {
+            return refuse_text(ErrorCode::StoreFailed, MESSAGES);
+        }
+        if let Some(limit) = StreamConfig::limit(self.config.max_bytes)
+            && self.log.bytes() + self.record_bytes(subjects, publish, header_bytes) > limit
+        {
+            return refuse_text(ErrorCode::StoreFailed, BYTES);
+        }
+        if self.config.discard_new_per_subject
+            && asked.rollup.is_none()
+            && self.is_subject_full(publish.subject)
+        {
+            return refuse_text(ErrorCode::StoreFailed, SUBJECT);
+        }
+        Ok(())
+    }
+
+    /// Room under `discard: new`, as the store counts it: a message that replaces the oldest of its
+    /// subject may come in where no further one could.
+    fn check_room_at_store(
+        &mut self,
+        subjects: &Subjects,
+        publish: &Publish,
+        asked: &Asked<'_>,
+        header_bytes: u32,
+    ) -> Checked {
+        if self.config.discard != Discard::New {
+            return Ok(());
+        }
+        let full = self.is_subject_full(publish.subject);
+        if full && self.config.discard_new_per_subject && asked.rollup.is_none() {
+            return refuse_text(ErrorCode::StoreFailed, SUBJECT);
+        }
+        if let Some(limit) = StreamConfig::limit(self.config.max_msgs)
+            && self.log.messages() >= limit
+            && !full
+        {
+            return refuse_text(ErrorCode::StoreFailed, MESSAGES);
+        }
+        let bytes = self.record_bytes(subjects, publish, header_bytes);
+        if let Some(limit) = StreamConfig::limit(self.config.max_bytes)
+            && self.log.bytes() + bytes > limit
+            && !(full && self.oldest_bytes(subjects, publish.subject) >= bytes)
+        {
+            return refuse_text(ErrorCode::StoreFailed, BYTES);
+        }
+        Ok(())
+    }
+
+    fn is_subject_full(&self, subject: SubjectId) -> bool {
+        let count = self
+            .subjects
+            .get(subject.0 as usize)
+            .map_or(0, |state| state.count);
+        StreamConfig::limit(self.config.max_msgs_per_subject).is_some_and(|limit| count >= limit)
+    }
+
+    fn record_bytes(&self, subjects: &Subjects, publish: &Publish, header_bytes: u32) -> u64 {
+        let subject = subjects.text(publish.subject).len() as u32;
+        self.log
+            .record_bytes(subject, header_bytes, publish.payload.bytes)
+    }
+
+    /// Bytes of the record of the oldest message of a subject.
+    fn oldest_bytes(&mut self, subjects: &Subjects, subject: SubjectId) -> u64 {
+        let text = subjects.text(subject).len() as u32;
+        let Some(first) = self.first_of(subject) else {
+            return 0;
+        };
+        let headers = self.log.headers(first);
+        let header_bytes = headers.map_or(0, |headers| headers.wire_bytes() as u32);
+        let payload = self.log.get(first).map_or(0, |record| record.payload.bytes);
+        self.log.record_bytes(text, header_bytes, payload)
+    }
+}
+
+const MESSAGES: &str = "maximum messages exceeded";
+const BYTES: &str = "maximum bytes exceeded";
+const SUBJECT: &str = "maximum messages per subject exceeded";
+
+fn check_header_bytes(bytes: u32) -> Checked {
+    if bytes > MOST_HEADER_BYTES {
+        Err(ErrorCode::HeaderTooBig.into())
+    } else {
+        Ok(())
+    }
+}
+
+fn check_ttl_value(ttl: &str) -> Checked {
+    if ask::ttl_is_valid(ttl) {
+        Ok(())
+    } else {
+        Err(ErrorCode::InvalidTtl.into())
+    }
+}

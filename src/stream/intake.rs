@@ -1,0 +1,384 @@
+//! One message through a stream: the order of checks, and the batch that it belongs to.
+//!
+//! Leans on `batch::fast`, `check` and `keep`.
+
+use super::ask::{self, Asked};
+use super::check::Hindrance;
+use super::keep::Incoming;
+use super::{BatchOrigins, Effect, Stream, Surroundings};
+use crate::batch::fast::flow::Pressure;
+use crate::batch::fast::ingest::{Answer, Ingest, Next, Rules};
+use crate::batch::fast::table::SlotId;
+use crate::batch::message::{BatchHandle, Control, Fact, Publish, Reply, ReplyTo};
+use crate::machine::Sink;
+use crate::nats::ack::PubAck;
+use crate::nats::error_code::{ApiError, ErrorCode};
+use crate::nats::{BatchSequence, GapMode, Operation, StreamSequence};
+use std::sync::Arc;
+
+/// Every so manieth message of a batch the defect stores twice.
+const TWICE_EVERY: u64 = 100;
+
+/// A fast-ingest message, its reply subject read.
+#[derive(Clone, Copy, Debug)]
+struct Fast {
+    batch: BatchHandle,
+    flow: u16,
+    gap: GapMode,
+    sequence: BatchSequence,
+    operation: Operation,
+}
+
+/// Passes the answers of a batch on to the reply subject of the message in hand.
+struct Answers<'a, S> {
+    to: Option<ReplyTo>,
+    batch: BatchHandle,
+    out: &'a mut S,
+}
+
+impl<S: Sink<Effect>> Sink<Answer> for Answers<'_, S> {
+    fn emit(&mut self, answer: Answer) {
+        let Some(to) = self.to else {
+            return;
+        };
+        let reply = match answer {
+            Answer::Ack(ack) => Reply::Ack(ack),
+            Answer::Gap(gap) => Reply::Gap(gap),
+            Answer::Error(error) => Reply::Error(Box::new(error)),
+            Answer::PubAck(ack) => Reply::PubAck(ack, Some(self.batch)),
+            Answer::Refused(error) => Reply::Refused(Box::new(error)),
+        };
+        self.out.emit(Effect::Answer(to, reply));
+    }
+}
+
+impl Stream {
+    /// Takes one message that arrived on a subject of this stream.
+    pub fn take(
+        &mut self,
+        publish: &Publish,
+        around: &Surroundings<'_>,
+        out: &mut impl Sink<Effect>,
+    ) {
+        let asked = publish
+            .headers
+            .as_deref()
+            .map_or_else(Asked::default, Asked::read);
+        let headers = publish.headers.as_deref();
+        let header_bytes = headers.map_or(0, |headers| headers.wire_bytes() as u32);
+        match publish.control {
+            Control::Plain => self.take_plain(publish, &asked, header_bytes, around, out),
+            Control::BadPattern | Control::BadBatchId => {
+                let error = match self.check_before_batch(publish, header_bytes) {
+                    Err(error) => error,
+                    Ok(()) if publish.control == Control::BadPattern => {
+                        ErrorCode::BatchPattern.into()
+                    }
+                    Ok(()) => ErrorCode::BatchId.into(),
+                };
+                self.refuse(publish, error, out);
+            }
+            Control::Fast {
+                batch,
+                flow,
+                gap,
+                sequence,
+                operation,
+            } => {
+                let fast = Fast {
+                    batch,
+                    flow,
+                    gap,
+                    sequence,
+                    operation,
+                };
+                self.take_fast(publish, fast, &asked, header_bytes, around, out);
+            }
+        }
+    }
+
+    fn take_plain(
+        &mut self,
+        publish: &Publish,
+        asked: &Asked<'_>,
+        header_bytes: u32,
+        around: &Surroundings<'_>,
+        out: &mut impl Sink<Effect>,
+    ) {
+        let checked = if self.config.sealed {
+            Err(ErrorCode::Sealed.into())
+        } else {
+            self.check_size(header_bytes, publish.payload.bytes)
+                .and_then(|()| self.check_plain(around, publish, asked, header_bytes))
+        };
+        let (sequence, duplicate) = match checked {
+            Ok(()) => {
+                let message = Incoming {
+                    subject: publish.subject,
+                    batch: None,
+                    sequence: BatchSequence(0),
+                    payload: publish.payload,
+                    headers: publish.headers.as_ref(),
+                };
+                let at = self.store(around.now, around.subjects, &message, asked);
+                out.emit(Effect::Fact(Fact::Stored {
+                    batch: None,
+                    sequence: BatchSequence(0),
+                    stream_sequence: at,
+                    payload: publish.payload,
+                }));
+                (at, false)
+            }
+            Err(Hindrance::Duplicate(at)) => (at, true),
+            Err(Hindrance::Refused(error)) => {
+                self.refuse(publish, error, out);
+                return;
+            }
+        };
+        if let Some(to) = publish.reply.filter(|_| !self.config.no_ack) {
+            let ack = PubAck {
+                sequence,
+                count: None,
+                duplicate,
+            };
+            out.emit(Effect::Answer(to, Reply::PubAck(ack, None)));
+        }
+    }
+
+    /// The checks that touch no batch: a message that fails one consumes no batch sequence.
+    fn check_before_batch(&self, publish: &Publish, header_bytes: u32) -> Result<(), ApiError> {
+        if self.config.sealed {
+            return Err(ErrorCode::Sealed.into());
+        }
+        if let Err(Hindrance::Refused(error)) = self.check_size(header_bytes, publish.payload.bytes)
+        {
+            return Err(error);
+        }
+        if !self.config.allow_batched {
+            return Err(ErrorCode::BatchDisabled.into());
+        }
+        Ok(())
+    }
+
+    fn take_fast(
+        &mut self,
+        publish: &Publish,
+        fast: Fast,
+        asked: &Asked<'_>,
+        header_bytes: u32,
+        around: &Surroundings<'_>,
+        out: &mut impl Sink<Effect>,
+    ) {
+        if let Err(error) = self.check_before_batch(publish, header_bytes) {
+            return self.refuse(publish, error, out);
+        }
+        let slot = match self.find_or_open(fast, around, out) {
+            Ok(slot) => slot,
+            Err(code) => return self.refuse(publish, code.into(), out),
+        };
+        if let Some(level) = asked.api_level
+            && !ask::level_is_met(level, around.api_level)
+        {
+            self.forget(slot, fast.batch, out);
+            return self.refuse(publish, ErrorCode::RequiredApiLevel.into(), out);
+        }
+        let rules = self.rules(around);
+        let Some((ingest, _)) = self.batches.get_mut(slot) else {
+            return;
+        };
+        let was_committing = ingest.is_committing();
+        let mut answers = Answers {
+            to: publish.reply,
+            batch: fast.batch,
+            out,
+        };
+        let next = ingest.arrive(fast.operation, fast.sequence, rules, &mut answers);
+        let is_committing = ingest.is_committing();
+        if is_committing {
+            self.batches.stop_timer(slot);
+        } else if !was_committing {
+            self.batches.touch(slot, around.now);
+        }
+        match next {
+            Next::Done => {}
+            Next::Forget => self.forget(slot, fast.batch, out),
+            Next::Check => {
+                let over = self.take_checked(publish, fast, slot, asked, header_bytes, around, out);
+                if over {
+                    self.forget(slot, fast.batch, out);
+                }
+            }
+        }
+    }
+
+    /// The batch of a message: known, or opened by this message.
+    fn find_or_open(
+        &mut self,
+        fast: Fast,
+        around: &Surroundings<'_>,
+        out: &mut impl Sink<Effect>,
+    ) -> Result<SlotId, ErrorCode> {
+        if let Some(slot) = self.batches.find(fast.batch) {
+            return Ok(slot);
+        }
+        // A server before 2.15 lets a ping with sequence 1 open a batch: the switch belongs here.
+        if fast.sequence != BatchSequence(1) || fast.operation == Operation::Ping {
+            return Err(ErrorCode::BatchUnknown);
+        }
+        if self.batches.is_full(around.limits) {
+            return Err(ErrorCode::BatchInFlight);
+        }
+        let mut rules = self.rules(around);
+        rules.pressure.open += 1;
+        let ingest = Ingest::open(fast.flow, fast.gap, rules);
+        let flow = ingest.flow();
+        let slot = self
+            .batches
+            .insert(around.now, fast.batch, ingest, BatchOrigins::default());
+        out.emit(Effect::Fact(Fact::BatchOpened {
+            batch: fast.batch,
+            open: self.batches.open(),
+            flow,
+        }));
+        Ok(slot)
+    }
+
+    /// Header checks, store and register; true if the batch is over.
+    #[allow(clippy::too_many_arguments)]
+    fn take_checked(
+        &mut self,
+        publish: &Publish,
+        fast: Fast,
+        slot: SlotId,
+        asked: &Asked<'_>,
+        header_bytes: u32,
+        around: &Surroundings<'_>,
+        out: &mut impl Sink<Effect>,
+    ) -> bool {
+        let checked = self.check_fast(around, publish, asked, header_bytes);
+        let late = self.check_last_message_id(asked);
+        let rules = self.rules(around);
+        let stored = match (&checked, &late) {
+            (Ok(()), Ok(())) => Some(self.store_fast(publish, fast, slot, asked, around, out)),
+            _ => None,
+        };
+        let Some((ingest, _)) = self.batches.get_mut(slot) else {
+            return false;
+        };
+        let mut answers = Answers {
+            to: publish.reply,
+            batch: fast.batch,
+            out,
+        };
+        let over = match (checked, late) {
+            (Err(Hindrance::Duplicate(original)), _) => {
+                answers.out.emit(Effect::Fact(Fact::Deduplicated {
+                    batch: fast.batch,
+                    sequence: fast.sequence,
+                }));
+                ingest.duplicate(fast.operation, fast.gap, original, rules, &mut answers)
+            }
+            (Err(Hindrance::Refused(error)), _) => {
+                answers.out.emit(rejected(fast, error.code));
+                ingest.refused(fast.operation, fast.gap, error, rules, &mut answers)
+            }
+            (Ok(()), Err(Hindrance::Refused(error))) => {
+                // The store refuses: the message counts as accepted and never as stored.
+                ingest.accepted();
+                self.refuse(publish, error, out);
+                return false;
+            }
+            (Ok(()), Err(Hindrance::Duplicate(_))) => false,
+            (Ok(()), Ok(())) => {
+                ingest.accepted();
+                let at = stored.unwrap_or_default();
+                ingest.stored(fast.sequence, at, publish.reply, rules, &mut answers)
+            }
+        };
+        if !over && ingest.is_committing() {
+            self.batches.stop_timer(slot);
+        }
+        over
+    }
+
+    fn store_fast(
+        &mut self,
+        publish: &Publish,
+        fast: Fast,
+        slot: SlotId,
+        asked: &Asked<'_>,
+        around: &Surroundings<'_>,
+        out: &mut impl Sink<Effect>,
+    ) -> StreamSequence {
+        let stripped = asked
+            .api_level
+            .and(publish.headers.as_deref())
+            .map(|headers| {
+                let mut headers = headers.clone();
+                headers.remove(crate::nats::header::REQUIRED_API_LEVEL);
+                Arc::new(headers)
+            });
+        let headers = stripped.as_ref().or(publish.headers.as_ref());
+        let message = Incoming {
+            subject: publish.subject,
+            batch: Some((fast.batch, slot)),
+            sequence: fast.sequence,
+            payload: publish.payload,
+            headers: headers.filter(|headers| !headers.lines().is_empty()),
+        };
+        let twice = around.store_twice && fast.sequence.0.is_multiple_of(TWICE_EVERY);
+        let mut at = StreamSequence(0);
+        for _ in 0..=u8::from(twice) {
+            at = self.store(around.now, around.subjects, &message, asked);
+            out.emit(Effect::Fact(Fact::Stored {
+                batch: Some(fast.batch),
+                sequence: fast.sequence,
+                stream_sequence: at,
+                payload: publish.payload,
+            }));
+        }
+        at
+    }
+
+    fn rules(&self, around: &Surroundings<'_>) -> Rules {
+        Rules {
+            policy: around.policy,
+            pressure: Pressure {
+                open: self.batches.open(),
+                ingest_permille: around.ingest_permille,
+            },
+            no_ack: self.config.no_ack,
+            defects: around.defects,
+        }
+    }
+
+    fn forget(&mut self, slot: SlotId, batch: BatchHandle, out: &mut impl Sink<Effect>) {
+        self.batches.remove(slot);
+        out.emit(Effect::Fact(Fact::BatchForgotten { batch, idle: false }));
+    }
+
+    /// Refuses a message in place of a PubAck; a stream without acks does so in silence.
+    fn refuse(&self, publish: &Publish, error: ApiError, out: &mut impl Sink<Effect>) {
+        if let Control::Fast {
+            batch, sequence, ..
+        } = publish.control
+        {
+            out.emit(Effect::Fact(Fact::Rejected {
+                batch,
+                sequence,
+                code: error.code.number(),
+            }));
+        }
+        if let Some(to) = publish.reply.filter(|_| !self.config.no_ack) {
+            out.emit(Effect::Answer(to, Reply::Refused(Box::new(error))));
+        }
+    }
+}
+
+fn rejected(fast: Fast, code: ErrorCode) -> Effect {
+    Effect::Fact(Fact::Rejected {
+        batch: fast.batch,
+        sequence: fast.sequence,
+        code: code.number(),
+    })
+}
