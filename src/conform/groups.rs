@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::connection::Address;
 use super::local::LocalServers;
+use super::model::{self, Model};
 use super::real::Real;
 use super::run::{Peer, Stop};
 use super::vector::Case;
@@ -42,7 +43,7 @@ pub(super) fn for_each_case(
     visitor: &mut Visitor<'_>,
 ) -> Result<(), Stop> {
     match &options.against {
-        Against::Model => Err(Stop::Surroundings("no model yet".to_owned())),
+        Against::Model => on_model(cases, options, visitor),
         Against::Local => groups(cases)
             .iter()
             .try_for_each(|group| on_local_servers(group, cases, options, visitor)),
@@ -75,6 +76,21 @@ fn groups(cases: &[NamedCase<'_>]) -> Vec<Group> {
         }
     }
     groups
+}
+
+fn on_model(
+    cases: &[NamedCase<'_>],
+    options: &Options,
+    visitor: &mut Visitor<'_>,
+) -> Result<(), Stop> {
+    check_version(model::VERSION, options)?;
+    let mut model = Model::new();
+    for (index, named) in cases.iter().enumerate() {
+        options.interrupt.check()?;
+        let why = model::refuses(named.case);
+        visit(visitor, index, why, model::VERSION, &mut model)?;
+    }
+    Ok(())
 }
 
 fn on_local_servers(

@@ -6,8 +6,10 @@
 
 mod compare;
 mod connection;
+mod edge;
 mod groups;
 pub mod local;
+mod model;
 mod observe;
 mod outcome;
 mod parse;
@@ -16,6 +18,7 @@ mod run;
 pub mod vector;
 
 pub use connection::Address;
+pub use model::Model;
 pub use outcome::{Failed, Skipped, Summary};
 pub use parse::{FORMAT, parse};
 pub use real::Real;
