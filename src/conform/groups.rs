@@ -1,54 +1,92 @@
-//! Which cases go to which server: a new one for each set of batch limits, or the one given.
+//! Which cases go to which server: servers of our own for each set of batch limits, or the one
+//! given. Most of a case is quiet time, so several servers of our own run side by side.
 //!
 //! Leans on `local` and `real`, and on `model`.
 
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
 
 use serde_json::{Map, Value};
 
 use super::connection::Address;
-use super::local::LocalServers;
+use super::local::{self, LocalServers};
 use super::model::{self, Model};
 use super::real::Real;
 use super::run::{Peer, Stop};
 use super::vector::Case;
 use super::{Against, NamedCase, Options};
 
-/// How long a server of our own may take to come up.
-const START_PATIENCE_MS: u64 = 20_000;
-/// Time between two attempts to reach it.
-const START_RETRY_MS: u64 = 50;
-/// Time that one question whether it is ready may take.
-const READY_CHECK_MS: u64 = 500;
+/// Servers of our own that run at the same time: single ones, and members of clusters.
+const SIDE_BY_SIDE: u64 = 6;
 
-/// One case and the server for it.
-pub(super) struct Visit<'a> {
-    /// Index of the case.
-    pub(super) index: usize,
-    /// The server, or why the case cannot be run on it.
-    pub(super) peer: Result<&'a mut dyn Peer, String>,
-    /// What the server calls itself.
-    pub(super) server_version: &'a str,
-}
+/// What to do with a case and its peer, whose version is the last argument.
+pub(super) type Work<'a, T> = dyn Fn(&Case, &mut dyn Peer, &str) -> Result<T, Stop> + Sync + 'a;
 
-type Visitor<'a> = dyn FnMut(Visit<'_>) -> Result<(), Stop> + 'a;
+/// Hears what became of a case: its index, and what the work gave or why it was not done.
+pub(super) type Done<'a, T> = dyn FnMut(usize, Result<T, String>) + 'a;
 
-/// Brings each case together with its server. Servers of our own run one after the other.
+/// Brings each case together with its server. Cases of one server keep their order; `done` hears
+/// of cases as they end.
 ///
 /// # Errors
-/// What the visitor gives, or a server that cannot be reached.
-pub(super) fn for_each_case(
+/// What the work gives, or a server that cannot be reached.
+pub(super) fn for_each_case<T: Send>(
     cases: &[NamedCase<'_>],
     options: &Options,
-    visitor: &mut Visitor<'_>,
+    work: &Work<'_, T>,
+    done: &mut Done<'_, T>,
 ) -> Result<(), Stop> {
     match &options.against {
-        Against::Model => on_model(cases, options, visitor),
-        Against::Local => groups(cases)
-            .iter()
-            .try_for_each(|group| on_local_servers(group, cases, options, visitor)),
-        Against::Server(address) => on_given_server(address, cases, options, visitor),
+        Against::Model => on_model(cases, options, work, done),
+        Against::Local => on_local_servers(cases, options, work, done),
+        Against::Server(address) => on_given_server(address, cases, options, work, done),
     }
+}
+
+fn on_model<T>(
+    cases: &[NamedCase<'_>],
+    options: &Options,
+    work: &Work<'_, T>,
+    done: &mut Done<'_, T>,
+) -> Result<(), Stop> {
+    check_version(model::VERSION, options)?;
+    let mut model = Model::new();
+    for (index, named) in cases.iter().enumerate() {
+        options.interrupt.check()?;
+        match model::refuses(named.case) {
+            Some(why) => done(index, Err(why)),
+            None => done(index, Ok(work(named.case, &mut model, model::VERSION)?)),
+        }
+    }
+    Ok(())
+}
+
+fn on_given_server<T>(
+    address: &Address,
+    cases: &[NamedCase<'_>],
+    options: &Options,
+    work: &Work<'_, T>,
+    done: &mut Done<'_, T>,
+) -> Result<(), Stop> {
+    let mut real = Real::connect(address, options.interrupt.clone())?;
+    let version = real.version();
+    check_version(&version, options)?;
+    for (index, named) in cases.iter().enumerate() {
+        let case = named.case;
+        let why = if case.server_batch_limits.is_some() {
+            Some("needs a server with batch limits of its own: use --against local".to_owned())
+        } else if case.replicas > 1 && !real.is_clustered() {
+            Some(format!("needs a cluster of {}", case.replicas))
+        } else {
+            other_version(case, &version, options)
+        };
+        match why {
+            Some(why) => done(index, Err(why)),
+            None => done(index, Ok(work(case, &mut real, &version)?)),
+        }
+    }
+    Ok(())
 }
 
 /// Cases that one server can run: same replicas, same limits.
@@ -78,76 +116,91 @@ fn groups(cases: &[NamedCase<'_>]) -> Vec<Group> {
     groups
 }
 
-fn on_model(
-    cases: &[NamedCase<'_>],
-    options: &Options,
-    visitor: &mut Visitor<'_>,
-) -> Result<(), Stop> {
-    check_version(model::VERSION, options)?;
-    let mut model = Model::new();
-    for (index, named) in cases.iter().enumerate() {
-        options.interrupt.check()?;
-        let why = model::refuses(named.case);
-        visit(visitor, index, why, model::VERSION, &mut model)?;
-    }
-    Ok(())
-}
+/// What threads tell the caller's thread.
+type Report<T> = Result<(usize, Result<T, String>), Stop>;
 
-fn on_local_servers(
-    group: &Group,
+fn on_local_servers<T: Send>(
     cases: &[NamedCase<'_>],
     options: &Options,
-    visitor: &mut Visitor<'_>,
+    work: &Work<'_, T>,
+    done: &mut Done<'_, T>,
 ) -> Result<(), Stop> {
-    let mut servers = LocalServers::start(group.replicas, group.limits.as_ref())?;
-    let mut real = connect(&mut servers, options)?;
-    let version = real.version();
+    let version = local::version()?;
     check_version(&version, options)?;
-    for index in &group.members {
-        let why = other_version(cases[*index].case, &version, options);
-        visit(visitor, *index, why, &version, &mut real)?;
+    let stopped = AtomicBool::new(false);
+    for mut group in groups(cases) {
+        group.members.retain(|index| {
+            let why = other_version(cases[*index].case, &version, options);
+            let is_wanted = why.is_none();
+            if let Some(why) = why {
+                done(*index, Err(why));
+            }
+            is_wanted
+        });
+        let room = usize::try_from(SIDE_BY_SIDE / group.replicas.max(1)).unwrap_or(1);
+        let shards = room.clamp(1, group.members.len().max(1));
+        let next = AtomicUsize::new(0);
+        let (sender, receiver) = mpsc::channel::<Report<T>>();
+        thread::scope(|scope| {
+            for _ in 0..shards.min(group.members.len()) {
+                let sender = sender.clone();
+                let shard = Shard {
+                    group: &group,
+                    cases,
+                    options,
+                    next: &next,
+                    stopped: &stopped,
+                };
+                scope.spawn(move || {
+                    if let Err(stop) = shard.run(work, &sender) {
+                        shard.stopped.store(true, Ordering::Relaxed);
+                        // The caller's thread is gone only if it panics.
+                        let _ = sender.send(Err(stop));
+                    }
+                });
+            }
+            drop(sender);
+            let mut result = Ok(());
+            for report in receiver {
+                match report {
+                    Ok((index, outcome)) => done(index, outcome),
+                    Err(stop) => result = result.and(Err(stop)),
+                }
+            }
+            result
+        })?;
     }
     Ok(())
 }
 
-fn on_given_server(
-    address: &Address,
-    cases: &[NamedCase<'_>],
-    options: &Options,
-    visitor: &mut Visitor<'_>,
-) -> Result<(), Stop> {
-    let mut real = Real::connect(address, options.interrupt.clone())?;
-    let version = real.version();
-    check_version(&version, options)?;
-    for (index, named) in cases.iter().enumerate() {
-        let case = named.case;
-        let why = if case.server_batch_limits.is_some() {
-            Some("needs a server with batch limits of its own: use --against local".to_owned())
-        } else if case.replicas > 1 && !real.is_clustered() {
-            Some(format!("needs a cluster of {}", case.replicas))
-        } else {
-            other_version(case, &version, options)
-        };
-        visit(visitor, index, why, &version, &mut real)?;
-    }
-    Ok(())
+/// One server, or cluster, that takes cases of a group as it becomes free.
+#[derive(Clone, Copy)]
+struct Shard<'a> {
+    group: &'a Group,
+    cases: &'a [NamedCase<'a>],
+    options: &'a Options,
+    next: &'a AtomicUsize,
+    stopped: &'a AtomicBool,
 }
 
-fn visit(
-    visitor: &mut Visitor<'_>,
-    index: usize,
-    why: Option<String>,
-    server_version: &str,
-    peer: &mut dyn Peer,
-) -> Result<(), Stop> {
-    visitor(Visit {
-        index,
-        peer: match why {
-            Some(why) => Err(why),
-            None => Ok(peer),
-        },
-        server_version,
-    })
+impl Shard<'_> {
+    fn run<T>(&self, work: &Work<'_, T>, sender: &mpsc::Sender<Report<T>>) -> Result<(), Stop> {
+        let limits = self.group.limits.as_ref();
+        let (_servers, mut real) =
+            LocalServers::start_and_connect(self.group.replicas, limits, self.options)?;
+        let version = real.version();
+        while !self.stopped.load(Ordering::Relaxed) {
+            let position = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(index) = self.group.members.get(position) else {
+                break;
+            };
+            let outcome = work(self.cases[*index].case, &mut real, &version)?;
+            if sender.send(Ok((*index, Ok(outcome)))).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A server other than the one asked for is no server to measure with.
@@ -166,32 +219,4 @@ fn other_version(case: &Case, version: &str, options: &Options) -> Option<String
         let recorded = &case.server_version;
         format!("recorded on {recorded}, the server is {version}")
     })
-}
-
-/// Waits for the first server to come up.
-fn connect(servers: &mut LocalServers, options: &Options) -> Result<Real, Stop> {
-    let gone = || Stop::Surroundings("the server that was started has ended".to_owned());
-    let url = servers.urls().into_iter().next().ok_or_else(gone)?;
-    let address = Address::parse(&url).map_err(Stop::Surroundings)?;
-    let mut waited_ms = 0;
-    loop {
-        options.interrupt.check()?;
-        let attempt = Real::connect(&address, options.interrupt.clone());
-        match attempt {
-            Ok(mut real) => {
-                waited_ms += READY_CHECK_MS;
-                if real.is_ready() {
-                    return Ok(real);
-                }
-            }
-            Err(_) if !servers.are_alive() => return Err(gone()),
-            Err(_) => {}
-        }
-        if waited_ms >= START_PATIENCE_MS {
-            let why = "the servers that were started do not become ready";
-            return Err(Stop::Surroundings(why.to_owned()));
-        }
-        waited_ms += START_RETRY_MS;
-        Real::pause(Duration::from_millis(START_RETRY_MS))?;
-    }
 }

@@ -85,15 +85,16 @@ pub fn run(
 ) -> (Summary, Result<(), Stop>) {
     let cases = named_cases(files);
     let mut outcomes: Vec<Option<Outcome>> = vec![None; cases.len()];
-    let result = groups::for_each_case(&cases, options, &mut |visit| {
-        let outcome = match visit.peer {
-            Err(why) => Outcome::Skipped(why),
-            Ok(peer) => replay(cases[visit.index].case, peer)?,
-        };
-        progress(&cases[visit.index].name, &outcome);
-        outcomes[visit.index] = Some(outcome);
-        Ok(())
-    });
+    let result = groups::for_each_case(
+        &cases,
+        options,
+        &|case, peer, _| replay(case, peer),
+        &mut |index, outcome| {
+            let outcome = outcome.unwrap_or_else(Outcome::Skipped);
+            progress(&cases[index].name, &outcome);
+            outcomes[index] = Some(outcome);
+        },
+    );
     let mut summary = Summary::default();
     for (named, outcome) in cases.into_iter().zip(outcomes) {
         if let Some(outcome) = outcome {
@@ -116,22 +117,28 @@ pub fn record_all(
     let cases = named_cases(files);
     let mut recorded: Vec<Option<Value>> = vec![None; cases.len()];
     let mut skipped = Vec::new();
-    let mut version = None;
-    groups::for_each_case(&cases, options, &mut |visit| {
-        let name = cases[visit.index].name.clone();
-        progress(&name);
-        match visit.peer {
-            Err(why) => skipped.push(Skipped { name, why }),
-            Ok(peer) => {
-                let value = record(cases[visit.index].case, peer, visit.server_version)?;
-                recorded[visit.index] = Some(value);
-                version = Some(visit.server_version.to_owned());
+    groups::for_each_case(
+        &cases,
+        options,
+        &|case, peer, version| match record(case, peer, version) {
+            Err(Stop::Unsupported(why)) => Ok(Err(why)),
+            result => result.map(Ok),
+        },
+        &mut |index, result| {
+            let name = &cases[index].name;
+            progress(name);
+            match result.and_then(|result| result) {
+                Ok(value) => recorded[index] = Some(value),
+                Err(why) => skipped.push(Skipped {
+                    name: name.clone(),
+                    why,
+                }),
             }
-        }
-        Ok(())
-    })?;
+        },
+    )?;
     let replicas = files.first().map_or(1, |file| file.replicas);
     let recorded: Vec<Value> = recorded.into_iter().flatten().collect();
+    let version = recorded.first().map(|case| &case["server_version"]);
     let file = json!({
         "format": FORMAT,
         "server_version": version,

@@ -19,7 +19,7 @@ use crate::stream::config::StreamConfig;
 use crate::units::Span;
 
 /// The server that the model is modelled on.
-pub const VERSION: &str = "2.15.1";
+pub(super) const VERSION: &str = "2.15.1";
 /// Quiet time of the recordings.
 const QUIET: Time = Time::from_millis(120);
 /// Work on one message and on one byte, rounded up far: time that a write may need before the quiet

@@ -181,17 +181,22 @@ impl Real {
                     required_api_level: level.cloned(),
                 });
             };
-            let is_not_ready = matches!(
-                error.get("err_code").and_then(Value::as_u64),
-                None | Some(10005 | 10008 | 10009)
-            );
             attempts += 1;
-            if !is_not_ready || attempts > 100 {
+            if !is_passing(error) || attempts > 100 || case.create_error.as_ref() == Some(error) {
                 return Ok(Opened::Refused(error.clone()));
             }
             self.wait(100)?;
         }
     }
+}
+
+/// Errors that pass: no answer, no peers or no leader yet, or the folder of a stream of the same
+/// name that was deleted a moment ago.
+fn is_passing(error: &Value) -> bool {
+    matches!(
+        error.get("err_code").and_then(Value::as_u64),
+        None | Some(10005 | 10008 | 10009 | 10049)
+    )
 }
 
 fn runtime() -> Result<Runtime, Stop> {
