@@ -97,8 +97,9 @@ impl fmt::Display for Summary {
         }
         write!(
             f,
-            "{} cases: {} passed, {} failed, {} skipped",
+            "{} {}: {} passed, {} failed, {} skipped",
             self.cases,
+            if self.cases == 1 { "case" } else { "cases" },
             self.passed,
             self.failed.len(),
             self.skipped.len()

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::vector::{Answer, Case, Step, StepKind, VectorFile};
 use crate::nats::wire::Token;
 use crate::scenario::InputError;
-use messages::{Payloads, substitute, substitute_in_json};
+use messages::{Budget, Payloads, substitute, substitute_in_json};
 use object::{Bad, Object};
 
 /// The format written and the newest read.
@@ -48,6 +48,7 @@ fn whole(file: &str, value: &Value) -> Result<VectorFile, Bad> {
     let replicas = object.number("replicas")?;
     object.skip("note");
     let mut cases: Vec<Case> = Vec::new();
+    let mut budget = Budget::new();
     let mut names = std::collections::BTreeSet::new();
     for (index, value) in object.list("cases")?.iter().enumerate() {
         let name = value.get("name").and_then(Value::as_str);
@@ -55,7 +56,8 @@ fn whole(file: &str, value: &Value) -> Result<VectorFile, Bad> {
             Some(name) => format!("case {}", name.escape_debug()),
             None => format!("cases[{index}]"),
         };
-        let case = case(value, &server_version, replicas).map_err(|bad| bad.within(&place))?;
+        let case = case(value, &server_version, replicas, &mut budget)
+            .map_err(|bad| bad.within(&place))?;
         if !names.insert(case.name.clone()) {
             return Err(Bad::new("there is a case of this name already").within(&place));
         }
@@ -70,7 +72,12 @@ fn whole(file: &str, value: &Value) -> Result<VectorFile, Bad> {
     })
 }
 
-fn case(value: &Value, file_version: &str, file_replicas: u64) -> Result<Case, Bad> {
+fn case(
+    value: &Value,
+    file_version: &str,
+    file_replicas: u64,
+    budget: &mut Budget,
+) -> Result<Case, Bad> {
     let mut object = Object::of(value)?;
     let name = object.text("name")?.to_owned();
     let server_version = object.optional_text("server_version")?;
@@ -105,7 +112,7 @@ fn case(value: &Value, file_version: &str, file_replicas: u64) -> Result<Case, B
         Some(Value::Array(values)) => values.as_slice(),
         Some(_) => return Err(Bad::new("a list of steps").within("steps")),
     };
-    let steps = steps(&name, values)?;
+    let steps = steps(&name, values, budget)?;
     object.finish()?;
     let mut raw = object.map_itself().clone();
     raw.remove("steps");
@@ -163,8 +170,8 @@ fn initial_config(mut config: Map<String, Value>, steps: &[Step]) -> Map<String,
     config
 }
 
-fn steps(case: &str, values: &[Value]) -> Result<Vec<Step>, Bad> {
-    let mut payloads = Payloads::new(case, values);
+fn steps(case: &str, values: &[Value], budget: &mut Budget) -> Result<Vec<Step>, Bad> {
+    let mut payloads = Payloads::new(case, values, budget);
     let mut steps = Vec::with_capacity(values.len());
     for (index, value) in values.iter().enumerate() {
         let step =
@@ -188,7 +195,7 @@ const STEP_KEYS: &[&str] = &[
     "stored",
 ];
 
-fn step(value: &Value, payloads: &mut Payloads) -> Result<Step, Bad> {
+fn step(value: &Value, payloads: &mut Payloads<'_>) -> Result<Step, Bad> {
     let mut object = Object::of(value)?;
     let mut kinds = STEP_KEYS.iter().filter(|key| object.has(key));
     let kind = match (kinds.next(), kinds.next()) {

@@ -226,6 +226,10 @@ impl Peer for Real {
                 text.unwrap_or_default()
             )));
         }
+        if case.replicas > 1 && matches!(opened, Opened::Created { .. }) {
+            // The leader's interest in the subjects travels to the other servers.
+            Self::pause(QUIET_R3)?;
+        }
         let mut connection = self.runtime.block_on(Connection::open(&self.address))?;
         connection.subscribe(&format!("{INBOX}>"), "1")?;
         connection.subscribe(ADVISORY_SUBJECTS, "2")?;

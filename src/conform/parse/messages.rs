@@ -8,24 +8,39 @@ use super::super::vector::{INBOX, Outgoing, STREAM};
 use super::object::{Bad, Object};
 use crate::nats::wire::Token;
 
-/// Most messages of one case.
-const MESSAGES_MAX: u64 = 1_000_000;
-/// Most payload bytes of one case.
+/// Most messages of one file; they are held in memory.
+const MESSAGES_MAX: u64 = 500_000;
+/// Most payload bytes of one case; a write is put together in memory.
 const PAYLOAD_BYTES_MAX: u64 = 256 << 20;
 /// The first token of the stream's subjects.
 const SUBJECT_ROOT: &str = "t";
 
-/// Hands out messages, and keeps what their payloads depend on.
-pub(super) struct Payloads {
-    /// Each message repeats the last digit of its index, so that reads can tell them apart.
-    digits: bool,
+/// Messages that the cases of a file may still have.
+pub(super) struct Budget {
     messages: u64,
-    bytes: u64,
 }
 
-impl Payloads {
+impl Budget {
+    /// For a new file.
+    pub(super) const fn new() -> Self {
+        Self {
+            messages: MESSAGES_MAX,
+        }
+    }
+}
+
+/// Hands out messages, and keeps what their payloads depend on.
+pub(super) struct Payloads<'a> {
+    /// Each message repeats the last digit of its index, so that reads can tell them apart.
+    digits: bool,
+    index: u64,
+    bytes: u64,
+    budget: &'a mut Budget,
+}
+
+impl<'a> Payloads<'a> {
     /// For the steps of a case: the payloads of a case that reads back what it seeded are digits.
-    pub(super) fn new(case: &str, steps: &[Value]) -> Self {
+    pub(super) fn new(case: &str, steps: &[Value], budget: &'a mut Budget) -> Self {
         let is_publish = |step: &&Value| step.get("publish").is_some();
         let after_seeding = steps
             .iter()
@@ -34,21 +49,20 @@ impl Payloads {
         let seeds = steps.first().is_some_and(|step| is_publish(&step));
         Self {
             digits: case.starts_with("dg-") && seeds && after_seeding,
-            messages: 0,
+            index: 0,
             bytes: 0,
+            budget,
         }
     }
 
     /// Counts a message against the limits and gives its filler.
     fn next_filler(&mut self, payload_bytes: u64) -> Result<u8, Bad> {
-        let index = self.messages;
-        self.messages += 1;
+        let index = self.index;
+        self.index += 1;
         self.bytes = self.bytes.saturating_add(payload_bytes);
-        if self.messages > MESSAGES_MAX {
-            return Err(Bad::new(format!(
-                "a case has at most {MESSAGES_MAX} messages"
-            )));
-        }
+        let left = self.budget.messages.checked_sub(1);
+        self.budget.messages =
+            left.ok_or_else(|| Bad::new(format!("a file has at most {MESSAGES_MAX} messages")))?;
         if self.bytes > PAYLOAD_BYTES_MAX {
             let message = format!("a case has at most {PAYLOAD_BYTES_MAX} bytes of payload");
             return Err(Bad::new(message));
