@@ -6,6 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::vector::{INBOX, VOLATILE};
+use crate::nats::header::HeaderBlock;
 
 /// Fields of a body that say where the server runs.
 const SURROUNDINGS: &[&str] = &["client", "cluster", "domain", "server"];
@@ -22,14 +23,7 @@ pub(super) fn reply(subject: &str, header: Option<&[u8]>, payload: &[u8]) -> Val
     let inside = subject.strip_prefix(INBOX);
     entry.insert("to".into(), json!(inside.unwrap_or(subject)));
     if let Some(header) = header {
-        let block = HeaderBlock::parse(header);
-        if let Some((status, description)) = block.status {
-            entry.insert("status".into(), json!(status));
-            entry.insert("desc".into(), json!(description));
-        }
-        if !block.lines.is_empty() {
-            entry.insert("headers".into(), volatile_headers(block.lines));
-        }
+        put_header(&mut entry, header);
     }
     let object = || serde_json::from_slice::<Map<String, Value>>(payload).ok();
     if payload.is_empty() {
@@ -91,50 +85,43 @@ pub(super) fn stored_message(
     entry.insert("seq".into(), json!(sequence));
     entry.insert("subject".into(), json!(subject));
     entry.insert("len".into(), json!(payload_bytes));
-    let lines = HeaderBlock::parse(header).lines;
-    if !lines.is_empty() {
-        entry.insert("headers".into(), json!(lines));
+    if !header.is_empty() {
+        match HeaderBlock::parse(header) {
+            Ok(block) if block.headers.is_empty() => {}
+            Ok(block) => {
+                entry.insert("headers".into(), json!(block.headers.lines()));
+            }
+            Err(error) => {
+                entry.insert("header_error".into(), json!(error.to_string()));
+            }
+        }
     }
     Value::Object(entry)
 }
 
-fn volatile_headers(lines: Vec<(String, String)>) -> Value {
-    lines
-        .into_iter()
-        .map(|(name, value)| {
+/// A block that breaks the form is told as such: no recording has that key.
+fn put_header(entry: &mut Map<String, Value>, header: &[u8]) {
+    let block = match HeaderBlock::parse(header) {
+        Ok(block) => block,
+        Err(error) => {
+            entry.insert("header_error".into(), json!(error.to_string()));
+            return;
+        }
+    };
+    if let Some(status) = block.status {
+        let description = (!status.description.is_empty()).then_some(status.description);
+        entry.insert("status".into(), json!(status.code));
+        entry.insert("desc".into(), json!(description));
+    }
+    if !block.headers.is_empty() {
+        let lines = block.headers.lines().iter().map(|(name, value)| {
             if HEADER_VOLATILE.contains(&name.as_str()) {
                 json!([name, VOLATILE])
             } else {
                 json!([name, value])
             }
-        })
-        .collect()
-}
-
-/// A header block taken apart.
-struct HeaderBlock {
-    /// Status and its text, from the first line.
-    status: Option<(u64, Option<String>)>,
-    lines: Vec<(String, String)>,
-}
-
-impl HeaderBlock {
-    fn parse(block: &[u8]) -> Self {
-        let text = String::from_utf8_lossy(block);
-        let mut lines = text.split("\r\n");
-        let first = lines.next().unwrap_or_default();
-        let rest = first.strip_prefix("NATS/1.0").unwrap_or_default().trim();
-        let (number, description) = rest.split_once(' ').unwrap_or((rest, ""));
-        let description = description.trim();
-        let status = number.parse().ok().map(|number| {
-            let text = (!description.is_empty()).then(|| description.to_owned());
-            (number, text)
         });
-        let lines = lines
-            .filter_map(|line| line.split_once(':'))
-            .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
-            .collect();
-        Self { status, lines }
+        entry.insert("headers".into(), lines.collect());
     }
 }
 

@@ -2,11 +2,14 @@
 //!
 //! Leans on `connection` and `observe`. Calls are blocking; the runtime behind them has one thread.
 
+mod api;
+mod frames;
+
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use tokio::runtime::Runtime;
 
@@ -15,12 +18,14 @@ use super::connection::{Address, Connection};
 use super::observe;
 use super::run::{Opened, Peer, Seen, Stop, Wanted};
 use super::vector::{Case, INBOX, Outgoing, STREAM};
-use crate::nats::wire::{ClientFrame, Message, Publish, Token};
+use crate::nats::wire::{ClientFrame, Publish, Token};
+use api::ApiClient;
+use frames::{count_advisories, outside_inbox, publish, seen};
 
 /// Where the server tells of abandoned atomic batches.
 const ADVISORY_SUBJECTS: &str = "$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED.>";
-/// API answers come there, apart from the inbox of the case.
-const API_INBOX: &str = "_TIDEGATE_CONFORM";
+/// Id of the subscription to them.
+const ADVISORY_SUBSCRIPTION: &str = "2";
 /// Quiet time of the recordings on one server.
 const QUIET_R1: Duration = Duration::from_millis(120);
 /// Quiet time of the recordings on three servers.
@@ -41,8 +46,7 @@ const STORED_MAX: u64 = 100_000;
 pub struct Real {
     runtime: Runtime,
     address: Address,
-    api: Connection,
-    api_calls: u64,
+    api: ApiClient,
     interrupt: Interrupt,
     case: Option<OpenCase>,
 }
@@ -62,18 +66,11 @@ impl Real {
     /// Nobody listens there, or it is no NATS server with JetStream.
     pub fn connect(address: &Address, interrupt: Interrupt) -> Result<Self, Stop> {
         let runtime = runtime()?;
-        let mut api = runtime.block_on(Connection::open(address))?;
-        if api.info.get("jetstream") != Some(&Value::Bool(true)) {
-            let host = &address.host;
-            return Err(Stop::Surroundings(format!("{host} has no JetStream")));
-        }
-        api.subscribe(&format!("{API_INBOX}.>"), "1")?;
-        runtime.block_on(api.fence())?;
+        let api = runtime.block_on(ApiClient::connect(address))?;
         Ok(Self {
             runtime,
             address: address.clone(),
             api,
-            api_calls: 0,
             interrupt,
             case: None,
         })
@@ -81,13 +78,13 @@ impl Real {
 
     /// The version that the server names.
     pub fn version(&self) -> String {
-        let version = self.api.info.get("version").and_then(Value::as_str);
+        let version = self.api.info().get("version").and_then(Value::as_str);
         version.unwrap_or("unknown").to_owned()
     }
 
     /// Whether the server is part of a cluster.
     pub fn is_clustered(&self) -> bool {
-        self.api.info.get("cluster").is_some()
+        self.api.info().get("cluster").is_some()
     }
 
     /// Lets time pass without a server.
@@ -114,46 +111,8 @@ impl Real {
         body: &[u8],
         patience: Duration,
     ) -> Result<Value, Stop> {
-        self.api_calls += 1;
-        let inbox = format!("{API_INBOX}.{}", self.api_calls);
-        let broken = |what: &str| Stop::Surroundings(format!("$JS.API.{subject}: {what}"));
-        let publish = Publish {
-            subject: Token::new(&format!("$JS.API.{subject}"))
-                .ok_or_else(|| broken("no subject"))?,
-            reply: Token::new(&inbox),
-            header: None,
-            payload: Bytes::copy_from_slice(body),
-        };
-        self.api.messages.clear();
-        self.api.send(&ClientFrame::Publish(publish));
-        let api = &mut self.api;
-        let answered = async {
-            loop {
-                let answer = api.messages.iter().find(|m| m.subject.as_str() == inbox);
-                if let Some(answer) = answer {
-                    return Ok(answer.payload.clone());
-                }
-                if api.closed {
-                    return Err(broken("the server closed the connection"));
-                }
-                api.turn().await?;
-            }
-        };
-        let answer = self
-            .runtime
-            .block_on(async { tokio::time::timeout(patience, answered).await })
-            .map_err(|_| broken("no answer"))??;
-        if answer.is_empty() {
-            // Status 503 without a body: nobody serves the API yet.
-            return Ok(json!({ "error": { "code": 503, "description": "no responders" } }));
-        }
-        serde_json::from_slice(&answer).map_err(|error| broken(&error.to_string()))
-    }
-
-    fn case(&mut self) -> Result<&mut OpenCase, Stop> {
-        self.case
-            .as_mut()
-            .ok_or_else(|| Stop::Surroundings("no case is open".to_owned()))
+        let call = self.api.call(subject, body, patience);
+        self.runtime.block_on(call)
     }
 
     /// Runs a future with the open case, on our thread.
@@ -162,10 +121,7 @@ impl Real {
         work: impl AsyncFnOnce(&mut OpenCase) -> Result<T, Stop>,
     ) -> Result<T, Stop> {
         self.interrupt.check()?;
-        let case = self
-            .case
-            .as_mut()
-            .ok_or_else(|| Stop::Surroundings("no case is open".to_owned()))?;
+        let case = self.case.as_mut().ok_or_else(no_case)?;
         self.runtime.block_on(work(case))
     }
 
@@ -188,6 +144,10 @@ impl Real {
             self.wait(100)?;
         }
     }
+}
+
+fn no_case() -> Stop {
+    Stop::Surroundings("no case is open".to_owned())
 }
 
 /// Errors that pass: no answer, no peers or no leader yet, or the folder of a stream of the same
@@ -232,7 +192,7 @@ impl Peer for Real {
         }
         let mut connection = self.runtime.block_on(Connection::open(&self.address))?;
         connection.subscribe(&format!("{INBOX}>"), "1")?;
-        connection.subscribe(ADVISORY_SUBJECTS, "2")?;
+        connection.subscribe(ADVISORY_SUBJECTS, ADVISORY_SUBSCRIPTION)?;
         for (index, subject) in outside_inbox(case).iter().enumerate() {
             connection.subscribe(subject, &(index + 3).to_string())?;
         }
@@ -326,7 +286,7 @@ impl Peer for Real {
         let answer = self.call(subject, bytes.as_bytes())?;
         let error = answer.get("error").cloned();
         if error.is_none() && subject == format!("STREAM.CREATE.{STREAM}") {
-            self.case()?.created = true;
+            self.case.as_mut().ok_or_else(no_case)?.created = true;
         }
         Ok(error)
     }
@@ -384,76 +344,5 @@ impl Peer for Real {
             self.call(&format!("STREAM.DELETE.{STREAM}"), b"")?;
         }
         Ok(())
-    }
-}
-
-/// Reply subjects of the case that the inbox subscription does not see.
-fn outside_inbox(case: &Case) -> Vec<String> {
-    let mut subjects = std::collections::BTreeSet::new();
-    for step in &case.steps {
-        let super::vector::StepKind::Publish(messages) = &step.kind else {
-            continue;
-        };
-        let replies = messages.iter().filter_map(|message| message.reply.as_ref());
-        let outside = replies.map(Token::as_str).filter(|reply| {
-            let is_subject = reply.split('.').all(|token| !token.is_empty());
-            is_subject && !reply.starts_with(INBOX) && !reply.contains(['*', '>'])
-        });
-        subjects.extend(outside.map(str::to_owned));
-    }
-    subjects.into_iter().collect()
-}
-
-fn publish(message: &Outgoing) -> Publish {
-    let header = message.headers.as_ref().map(|lines| {
-        let mut block = BytesMut::new();
-        block.put_slice(b"NATS/1.0\r\n");
-        for (name, value) in lines {
-            block.put_slice(format!("{name}: {value}\r\n").as_bytes());
-        }
-        block.put_slice(b"\r\n");
-        block.freeze()
-    });
-    Publish {
-        subject: message.subject.clone(),
-        reply: message.reply.clone(),
-        header,
-        payload: Bytes::from(vec![message.filler; message.payload_bytes]),
-    }
-}
-
-fn is_advisory(message: &Message) -> bool {
-    message.subscription.as_str() == "2"
-}
-
-fn count_advisories(messages: &[Message]) -> usize {
-    messages
-        .iter()
-        .filter(|message| is_advisory(message))
-        .count()
-}
-
-/// Takes what came, in the words of vector files.
-fn seen(connection: &mut Connection) -> Seen {
-    let (advisories, replies): (Vec<Message>, Vec<Message>) =
-        connection.messages.drain(..).partition(is_advisory);
-    let reply = |message: &Message| {
-        let header = message.header.as_deref();
-        observe::reply(message.subject.as_str(), header, &message.payload)
-    };
-    let mut replies: Vec<Value> = replies.iter().map(reply).collect();
-    if connection.closed || !connection.errors.is_empty() {
-        replies.push(observe::protocol_error(
-            &connection.errors,
-            connection.closed,
-        ));
-        connection.errors.clear();
-    }
-    Seen {
-        replies,
-        advisories: advisories
-            .iter()
-            .map(|message| observe::advisory(&message.payload))
-            .collect(),
     }
 }
