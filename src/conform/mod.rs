@@ -95,7 +95,10 @@ pub fn run(
             outcomes[index] = Some(outcome);
         },
     );
-    let mut summary = Summary::default();
+    let mut summary = Summary {
+        partial: result.is_err(),
+        ..Summary::default()
+    };
     for (named, outcome) in cases.into_iter().zip(outcomes) {
         if let Some(outcome) = outcome {
             summary.add(named.name, outcome);

@@ -20,6 +20,15 @@ pub struct Summary {
     pub failed: Vec<Failed>,
     /// Cases that were not run.
     pub skipped: Vec<Skipped>,
+    /// The run ended early, and only the cases run until then are counted.
+    #[serde(skip_serializing_if = "is_whole")]
+    pub partial: bool,
+}
+
+// serde passes a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+const fn is_whole(partial: &bool) -> bool {
+    !*partial
 }
 
 /// A case that did not come out as recorded.
@@ -103,7 +112,11 @@ impl fmt::Display for Summary {
             self.passed,
             self.failed.len(),
             self.skipped.len()
-        )
+        )?;
+        if self.partial {
+            f.write_str("; ended early, the rest was not run")?;
+        }
+        Ok(())
     }
 }
 

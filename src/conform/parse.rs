@@ -330,3 +330,6 @@ fn direct_get(object: &mut Object<'_>) -> Result<StepKind, Bad> {
     };
     Ok(StepKind::DirectGet { subject, body })
 }
+
+#[cfg(test)]
+mod tests;
