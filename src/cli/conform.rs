@@ -15,25 +15,37 @@ use crate::conform::{
 };
 use crate::scenario::InputError;
 
-/// Replays recorded exchanges with a NATS server and compares every reply.
-///
-/// Exit code 0: every case that was run came out as recorded; 1: some did not.
+const EXAMPLES: &str = "\
+Examples:
+  tidegate conform tests/vectors/r1-2.15.1.json
+  tidegate conform tests/vectors/*.json --against local
+  tidegate conform cases.json --against nats://127.0.0.1:4222 --json
+  tidegate conform cases.json --against local --record recorded.json
+
+Each case makes a stream `S` for `t.>` and removes it; a server that has such a stream already is
+left alone. Cases that the target cannot run are skipped by name, with the reason.
+
+Exit codes: 0 every case that was run came out as recorded, 1 some did not, 2 bad usage or input,
+3 the surroundings failed, 130 and 143 ended by a signal after the partial result was written.";
+
+/// Replay recorded exchanges against the server model or a real server
 #[derive(Args, Debug)]
-pub(super) struct Arguments {
-    /// Files of recorded exchanges (tests/vectors/README.md describes them).
+#[command(after_help = EXAMPLES)]
+pub(super) struct ConformArguments {
+    /// Files of recorded exchanges
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// What to hold against the recordings: `model`, `local` (servers started for the run) or the
-    /// URL of a running server. On that server a stream `S` is created and deleted.
+    /// What to hold against the recordings: the model, servers started for the run, or a running
+    /// server
     #[arg(long, value_name = "model|local|URL", default_value = "model", value_parser = against)]
     against: Against,
-    /// Insist on this server version. Recordings of other versions are skipped in any case.
+    /// Only this server version: the one to start, or the one that must be there
     #[arg(long, value_name = "V")]
     server_version: Option<String>,
-    /// Write what the server answers as a new file of recordings, instead of comparing.
+    /// Write what the server answers as a new file of recordings, instead of comparing
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Print the result as one JSON document.
+    /// Print the result as one JSON document
     #[arg(long)]
     json: bool,
 }
@@ -52,7 +64,7 @@ fn against(text: &str) -> Result<Against, String> {
 ///
 /// # Errors
 /// Bad files, a server that is not there, differences, or a signal.
-pub(super) fn main(arguments: &Arguments) -> Result<(), Failure> {
+pub(super) fn conform(arguments: &ConformArguments) -> Result<(), Failure> {
     let files = read(&arguments.files)?;
     let interrupt = Interrupt::default();
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {

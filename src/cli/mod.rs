@@ -21,14 +21,15 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    Conform(conform::Arguments),
+    /// Replay recorded exchanges against the server model or a real server
+    Conform(conform::ConformArguments),
 }
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = match &arguments.command {
-        Command::Conform(arguments) => conform::main(arguments),
+        Command::Conform(arguments) => conform::conform(arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

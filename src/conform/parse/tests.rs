@@ -4,13 +4,13 @@ use super::super::vector::{Outgoing, StepKind, VectorFile};
 use super::parse;
 use crate::scenario::InputError;
 
-fn read_case(case: Value) -> Result<VectorFile, InputError> {
+fn read_case(case: &Value) -> Result<VectorFile, InputError> {
     let file = json!({ "server_version": "2.15.1", "replicas": 1, "cases": [case] });
     parse("cases.json", &file.to_string())
 }
 
 fn read_steps(name: &str, steps: &Value) -> Result<VectorFile, InputError> {
-    read_case(json!({ "name": name, "stream_config": { "name": "S" }, "steps": steps }))
+    read_case(&json!({ "name": name, "stream_config": { "name": "S" }, "steps": steps }))
 }
 
 fn messages(name: &str, steps: &Value) -> Vec<Outgoing> {
@@ -30,7 +30,7 @@ fn replies(messages: &[Outgoing]) -> Vec<&str> {
 
 #[test]
 fn a_key_that_an_update_switches_off_was_on_before() {
-    let file = read_case(json!({
+    let file = read_case(&json!({
         "name": "fi-x",
         "stream_config": {
             "name": "S", "allow_batched": true, "sealed": true, "allow_atomic": true, "max_msgs": 9
@@ -235,7 +235,7 @@ fn bad_cases_and_files_are_named() {
     let with = |key: &str, value: Value| {
         let mut case = case.clone();
         case[key] = value;
-        read_case(case).unwrap_err().to_string()
+        read_case(&case).unwrap_err().to_string()
     };
     let file = |key: &str, value: Value| {
         let mut file = json!({ "server_version": "1", "replicas": 1, "cases": [case] });
