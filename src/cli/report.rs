@@ -27,7 +27,7 @@ pub(super) struct ReportArguments {
 
 /// Chart files to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ChartFiles {
+pub(super) enum ChartFiles {
     /// SVG and PNG.
     All,
     /// SVG only.
@@ -77,8 +77,13 @@ fn read(path: &Path) -> Result<ResultFile, Failure> {
     Ok(ResultFile::parse(&name, &text)?)
 }
 
-/// Writes charts first and the page last: who finds the page finds the charts.
-fn write_run(run: &RunResult, base: &Path, charts: ChartFiles) -> Result<PathBuf, Failure> {
+/// Writes the charts as `BASE-NAME.svg` and `.png`, and last the page as `BASE.html`: who finds the
+/// page finds the charts.
+pub(super) fn write_run(
+    run: &RunResult,
+    base: &Path,
+    charts: ChartFiles,
+) -> Result<PathBuf, Failure> {
     let cannot = |path: &Path, why: &dyn std::fmt::Display| {
         Failure::Surroundings(format!("cannot write {}: {why}", path.display()))
     };
