@@ -167,6 +167,32 @@ mod tests {
     }
 
     #[test]
+    fn each_run_of_a_set_gets_a_page_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sweep.json");
+        let runs = [1, 2, 2].map(|seed| {
+            let mut record = crate::report::empty_record();
+            record.seed = seed;
+            RunResult::new(record)
+        });
+        let set = crate::report::RunSet::new(runs.to_vec()).unwrap();
+        ResultFile::Set(Box::new(set)).write(&path).unwrap();
+        let out = folder.path().join("out");
+        let arguments = ReportArguments {
+            results: vec![path],
+            out: out.clone(),
+            charts: ChartFiles::Svg,
+        };
+        run(&arguments).unwrap();
+        for page in ["1", "2", "2-2"] {
+            let page = out.join(format!("sweep-steady-seed-{page}.html"));
+            assert!(page.is_file(), "{}", page.display());
+        }
+        // Three pages, and five charts each.
+        assert_eq!(out.read_dir().unwrap().count(), 18);
+    }
+
+    #[test]
     fn what_cannot_be_read_is_bad_input() {
         let folder = tempfile::tempdir().unwrap();
         let binary = folder.path().join("binary.json");

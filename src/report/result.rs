@@ -335,7 +335,7 @@ fn shell_word(text: &str) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// A small file.
@@ -351,7 +351,7 @@ pub(super) mod tests {
     }
 
     /// The record of a run in which nothing happened.
-    pub(in crate::report) fn record() -> RunRecord {
+    pub(crate) fn record() -> RunRecord {
         RunRecord {
             world: World::Sim,
             file: "sims/nats/steady.toml".to_owned(),
