@@ -50,18 +50,29 @@ fn idle(count: u32) -> String {
 fn measure(file: &str) -> (u64, f64) {
     let scenario = Scenario::parse("bench.toml", file).expect("the benchmark's own file is valid");
     let stop = AtomicBool::new(false);
-    let outside = Outside { stop: &stop, progress: &mut |_| {}, observer: None };
+    let outside = Outside {
+        stop: &stop,
+        progress: &mut |_| {},
+        observer: None,
+    };
     #[expect(clippy::disallowed_methods, reason = "wall time is what is measured")]
     let started = Instant::now();
     let outcome = run(&scenario.settings, Seed(1), outside).expect("the benchmark's own file runs");
     let seconds = started.elapsed().as_secs_f64();
-    assert!(outcome.seen.findings.violations.is_empty(), "{:?}", outcome.seen.findings.violations.first());
+    assert!(
+        outcome.seen.findings.violations.is_empty(),
+        "{:?}",
+        outcome.seen.findings.violations.first()
+    );
     (outcome.seen.summary.totals.published, seconds)
 }
 
 fn main() {
     let quick = std::env::args().any(|argument| argument == "--quick");
-    if let Some(file) = std::env::args().skip_while(|argument| argument != "--memory").nth(1) {
+    if let Some(file) = std::env::args()
+        .skip_while(|argument| argument != "--memory")
+        .nth(1)
+    {
         memory(&file);
         return;
     }
@@ -79,7 +90,12 @@ fn main() {
             target: 2e6,
             unit: Unit::MessagesPerSecond,
         },
-        Case { name: "900 idle publishers, 10 s", file: idle(900), target: 3.0, unit: Unit::Milliseconds },
+        Case {
+            name: "900 idle publishers, 10 s",
+            file: idle(900),
+            target: 3.0,
+            unit: Unit::Milliseconds,
+        },
     ];
     let mut best = vec![f64::INFINITY; cases.len()];
     let mut published = vec![0; cases.len()];
@@ -90,14 +106,20 @@ fn main() {
             published[index] = messages;
         }
     }
-    println!("{:<28} {:>12} {:>12} {:>8}", "event lane, R1, 1 KiB", "measured", "target", "ratio");
+    println!(
+        "{:<28} {:>12} {:>12} {:>8}",
+        "event lane, R1, 1 KiB", "measured", "target", "ratio"
+    );
     for (index, case) in cases.iter().enumerate() {
         let (figure, ratio) = match case.unit {
             Unit::MessagesPerSecond => {
                 let rate = published[index] as f64 / best[index];
                 (format!("{:.2} M/s", rate / 1e6), rate / case.target)
             }
-            Unit::Milliseconds => (format!("{:.2} ms", best[index] * 1e3), case.target / (best[index] * 1e3)),
+            Unit::Milliseconds => (
+                format!("{:.2} ms", best[index] * 1e3),
+                case.target / (best[index] * 1e3),
+            ),
         };
         let target = match case.unit {
             Unit::MessagesPerSecond => format!(">= {:.0} M/s", case.target / 1e6),
@@ -110,7 +132,10 @@ fn main() {
     let messages = 11_112 / scale;
     let file = publishers(900, messages);
     let own = std::env::current_exe().expect("this program has a path");
-    let out = Command::new(own).args(["--memory", &file]).output().expect("this program starts again");
+    let out = Command::new(own)
+        .args(["--memory", &file])
+        .output()
+        .expect("this program starts again");
     print!("{}", String::from_utf8_lossy(&out.stdout));
 }
 
@@ -121,8 +146,17 @@ fn memory(file: &str) {
     let peak = status
         .lines()
         .find_map(|line| line.strip_prefix("VmHWM:"))
-        .and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse::<f64>().ok());
-    let figure = peak.map_or_else(|| "unknown".to_owned(), |kib| format!("{:.0} MiB", kib / 1_024.0));
+        .and_then(|rest| {
+            rest.trim()
+                .trim_end_matches("kB")
+                .trim()
+                .parse::<f64>()
+                .ok()
+        });
+    let figure = peak.map_or_else(
+        || "unknown".to_owned(),
+        |kib| format!("{:.0} MiB", kib / 1_024.0),
+    );
     let ratio = peak.map_or(0.0, |kib| 250.0 / (kib / 1_024.0));
     let name = format!("memory, 900 x {:.1} M stored", messages as f64 / 1e6);
     println!("{name:<28} {figure:>12} {:>12} {ratio:>7.2}x", "< 250 MiB");

@@ -2,7 +2,6 @@
 //!
 //! The same watchers stand in both worlds. Leans on `event`, `judge`, `measure` and `scenario`.
 
-
 use crate::event::{Event, Observer, TraceHasher};
 use crate::judge::{Findings, Judges};
 use crate::machine::Time;
@@ -55,12 +54,15 @@ impl<'a> Watch<'a> {
             groups: groups.collect(),
             server_watched,
         };
-        let patience = |group: &crate::scenario::Publishers| {
+        let ack_timeouts = |group: &crate::scenario::Publishers| {
             std::iter::repeat_n(group.ack_timeout.0, group.count as usize)
         };
         Self {
             hash: TraceHasher::default(),
-            judges: Judges::new(settings.publishers.iter().flat_map(patience).collect()),
+            judges: Judges::new(
+                settings.publishers.iter().flat_map(ack_timeouts).collect(),
+                server_watched,
+            ),
             recorder: Recorder::new(options),
             extra,
         }

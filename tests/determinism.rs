@@ -53,9 +53,17 @@ fn hash(text: &str, seed: u64) -> u64 {
 
 #[test]
 fn equal_in_parallel_threads_and_different_for_another_seed() {
-    let threads: Vec<_> = (0..4).map(|_| std::thread::spawn(|| hash(BUSY, 7))).collect();
-    let hashes: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
-    assert!(hashes.iter().all(|other| *other == hashes[0]), "{hashes:x?}");
+    let threads: Vec<_> = (0..4)
+        .map(|_| std::thread::spawn(|| hash(BUSY, 7)))
+        .collect();
+    let hashes: Vec<_> = threads
+        .into_iter()
+        .map(|thread| thread.join().unwrap())
+        .collect();
+    assert!(
+        hashes.iter().all(|other| *other == hashes[0]),
+        "{hashes:x?}"
+    );
     assert_ne!(hash(BUSY, 8), hashes[0]);
 }
 
@@ -76,14 +84,20 @@ fn equal_in_two_processes() {
     };
     let first = trace_hash("a");
     assert_eq!(first, trace_hash("b"));
-    assert_eq!(first, format!("{:016x}", hash(BUSY, 7)), "the library agrees with the binary");
+    assert_eq!(
+        first,
+        format!("{:016x}", hash(BUSY, 7)),
+        "the library agrees with the binary"
+    );
 }
 
 #[test]
 fn every_file_of_the_project_is_deterministic() {
     for file in common::files("sims/nats") {
         let scenario = Scenario::read(&file).unwrap();
-        let runs: Vec<_> = (0..2).map(|_| common::run_scenario(&scenario, 1).seen.trace_hash).collect();
+        let runs: Vec<_> = (0..2)
+            .map(|_| common::run_scenario(&scenario, 1).seen.trace_hash)
+            .collect();
         assert_eq!(runs[0], runs[1], "{file}");
     }
 }
@@ -92,10 +106,23 @@ fn every_file_of_the_project_is_deterministic() {
 fn the_check_says_so_for_any_file() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/sims/nats/lost-flow-ack.toml");
     let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
-        .args(["sim", file, "--check-determinism", "--set", "network.jitter=20us"])
+        .args([
+            "sim",
+            file,
+            "--check-determinism",
+            "--set",
+            "network.jitter=20us",
+        ])
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains("equal in two threads and two processes"), "{text}");
+    assert!(
+        output.status.success(),
+        "{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(
+        text.contains("equal in two threads and two processes"),
+        "{text}"
+    );
 }

@@ -28,8 +28,13 @@ count = 3
 
 /// The judges that object to `text`.
 fn objections(text: &str) -> Vec<&'static str> {
-    let mut names: Vec<_> =
-        common::run(text, 1).seen.findings.violations.iter().map(|violation| violation.judge).collect();
+    let mut names: Vec<_> = common::run(text, 1)
+        .seen
+        .findings
+        .violations
+        .iter()
+        .map(|violation| violation.judge)
+        .collect();
     names.sort_unstable();
     names.dedup();
     names
@@ -49,17 +54,40 @@ fn no_judge_objects_where_nothing_is_wrong() {
 #[test]
 fn each_defect_is_found_by_its_judge() {
     let cases = [
-        ("ack-before-store", CALM.to_owned(), "acks-cover-what-they-claim"),
-        ("pub-ack-counts-one-more", CALM.to_owned(), "pub-ack-agrees-with-the-stream"),
+        (
+            "ack-before-store",
+            CALM.to_owned(),
+            "acks-cover-what-they-claim",
+        ),
+        (
+            "pub-ack-counts-one-more",
+            CALM.to_owned(),
+            "pub-ack-agrees-with-the-stream",
+        ),
         ("store-twice", CALM.to_owned(), "nothing-stored-twice"),
-        ("ack-half-as-often", CALM.to_owned(), "acks-come-as-often-as-promised"),
-        ("publisher-ignores-gate", CALM.to_owned(), "nothing-sent-through-a-shut-gate"),
-        ("publisher-waits-for-ever", format!("{CALM}{LOST_ACK}"), "every-publisher-ends"),
+        (
+            "ack-half-as-often",
+            CALM.to_owned(),
+            "acks-come-as-often-as-promised",
+        ),
+        (
+            "publisher-ignores-gate",
+            CALM.to_owned(),
+            "nothing-sent-through-a-shut-gate",
+        ),
+        (
+            "publisher-waits-for-ever",
+            format!("{CALM}{LOST_ACK}"),
+            "every-publisher-ends",
+        ),
     ];
     let mut found = Vec::new();
     for (defect, world, judge) in cases {
         let objecting = objections(&with_defect(&world, defect));
-        assert!(objecting.contains(&judge), "{defect}: {objecting:?} object, {judge} does not");
+        assert!(
+            objecting.contains(&judge),
+            "{defect}: {objecting:?} object, {judge} does not"
+        );
         found.push(judge);
     }
     found.sort_unstable();

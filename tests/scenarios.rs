@@ -20,15 +20,31 @@ fn every_scenario_gives_what_its_file_expects() {
                 trace_hash: Some(outcome.seen.trace_hash),
                 partial: outcome.partial,
                 summary: outcome.seen.summary,
-                violations: outcome.seen.findings.violations.into_iter().map(Into::into).collect(),
-                stalls: outcome.seen.findings.stalls.into_iter().map(Into::into).collect(),
+                violations: outcome
+                    .seen
+                    .findings
+                    .violations
+                    .into_iter()
+                    .map(Into::into)
+                    .collect(),
+                stalls: outcome
+                    .seen
+                    .findings
+                    .stalls
+                    .into_iter()
+                    .map(Into::into)
+                    .collect(),
                 leader_changes: Vec::new(),
                 cost: Cost::default(),
                 settings: scenario.settings.clone(),
                 notes: Vec::new(),
                 replay: String::new(),
             });
-            assert!(result.expected, "{file} seed {seed}: {:?} {:?}", result.unmet, result.stalls);
+            assert!(
+                result.expected,
+                "{file} seed {seed}: {:?} {:?}",
+                result.unmet, result.stalls
+            );
         }
     }
 }

@@ -150,7 +150,7 @@ fn every_example_of_the_document_is_a_good_file() {
         let example = example.split("```").next().unwrap();
         let head = "format = 1\nabout = \"x\"\n";
         let text = match example {
-            whole if whole.starts_with("format") && whole.contains("[[publishers]]") => {
+            whole if whole.starts_with("about") && whole.contains("[[publishers]]") => {
                 whole.to_owned()
             }
             top if top.starts_with("format") => format!("{top}[[publishers]]\n"),

@@ -15,7 +15,9 @@ impl Stopwatch {
     /// Starts now.
     #[expect(clippy::disallowed_methods, reason = "wall time is what is measured")]
     pub(super) fn start() -> Self {
-        Self { started: Instant::now() }
+        Self {
+            started: Instant::now(),
+        }
     }
 
     /// The cost of a run that published so many messages in `duration_ns` of its own time.
@@ -28,7 +30,9 @@ impl Stopwatch {
 /// Most memory that this process held so far, where the system says.
 fn peak_rss_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kibibytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
     Some(kibibytes * 1_024)
 }

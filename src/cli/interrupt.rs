@@ -39,6 +39,8 @@ impl Interrupt {
 
     /// The number of the signal that came.
     pub fn signal(&self) -> Option<u8> {
-        u8::try_from(self.signal.load(Ordering::Relaxed)).ok().filter(|signal| *signal != 0)
+        u8::try_from(self.signal.load(Ordering::Relaxed))
+            .ok()
+            .filter(|signal| *signal != 0)
     }
 }

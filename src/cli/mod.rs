@@ -50,7 +50,10 @@ pub fn main() -> ExitCode {
     match run(arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("tidegate: {}", crate::report::printable_lines(&failure.to_string()));
+            eprintln!(
+                "tidegate: {}",
+                crate::report::printable_lines(&failure.to_string())
+            );
             failure.exit_code()
         }
     }
@@ -60,7 +63,12 @@ fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Sim(arguments) => sim::sim(&arguments),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Arguments::command(), "tidegate", &mut std::io::stdout());
+            clap_complete::generate(
+                shell,
+                &mut Arguments::command(),
+                "tidegate",
+                &mut std::io::stdout(),
+            );
             Ok(())
         }
         Command::Trace(arguments) => sim::trace(&arguments),

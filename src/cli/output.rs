@@ -21,16 +21,25 @@ impl Output {
 
     /// Writes everything and tells the user; fails if a run did not do what its file expects.
     pub(super) fn tell(&self, mut results: Vec<RunResult>) -> Result<(), Failure> {
-        let unexpected: Vec<String> =
-            results.iter().filter(|result| !result.expected).map(|result| result.replay.clone()).collect();
-        let folder = self.folder.clone().unwrap_or_else(|| default_folder(&results));
+        let unexpected: Vec<String> = results
+            .iter()
+            .filter(|result| !result.expected)
+            .map(|result| result.replay.clone())
+            .collect();
+        let folder = self
+            .folder
+            .clone()
+            .unwrap_or_else(|| default_folder(&results));
         let file = if results.len() == 1 {
             let result = results.remove(0);
             self.leave_one(&folder, &result)?;
             ResultFile::Run(Box::new(result))
         } else {
-            let set = RunSet::new(results).map_err(|error| Failure::Surroundings(error.to_string()))?;
-            write(&folder.join("result.json"), |path| ResultFile::Set(set.clone()).write(path))?;
+            let set =
+                RunSet::new(results).map_err(|error| Failure::Surroundings(error.to_string()))?;
+            write(&folder.join("result.json"), |path| {
+                ResultFile::Set(set.clone()).write(path)
+            })?;
             ResultFile::Set(set)
         };
         self.print(&file, &folder);
@@ -39,7 +48,9 @@ impl Output {
         }
         let mut message = match unexpected.len() {
             1 => "the run did not do what its file expects; it runs again with".to_owned(),
-            count => format!("{count} runs did not do what their file expects; they run again with"),
+            count => {
+                format!("{count} runs did not do what their file expects; they run again with")
+            }
         };
         for replay in unexpected.iter().take(SHOWN) {
             message.push_str("\n  ");
@@ -54,7 +65,9 @@ impl Output {
     /// Result file, charts and page of one run.
     fn leave_one(&self, folder: &Path, result: &RunResult) -> Result<(), Failure> {
         // The result first: nothing that fails later may cost what was measured.
-        write(&folder.join("result.json"), |path| ResultFile::Run(Box::new(result.clone())).write(path))?;
+        write(&folder.join("result.json"), |path| {
+            ResultFile::Run(Box::new(result.clone())).write(path)
+        })?;
         write(folder, |folder| report::write_report(folder, result))
     }
 
@@ -77,7 +90,10 @@ const SHOWN: usize = 10;
 /// `results/NAME-seedN`, or `results/NAME` for several seeds of one file, or `results/several`.
 fn default_folder(results: &[RunResult]) -> PathBuf {
     let stem = |result: &RunResult| {
-        Path::new(&result.file).file_stem().map_or_else(|| "run".to_owned(), |stem| stem.to_string_lossy().into_owned())
+        Path::new(&result.file).file_stem().map_or_else(
+            || "run".to_owned(),
+            |stem| stem.to_string_lossy().into_owned(),
+        )
     };
     let name = match results {
         [] => "nothing".to_owned(),
@@ -91,5 +107,7 @@ fn default_folder(results: &[RunResult]) -> PathBuf {
 }
 
 fn write(path: &Path, write: impl FnOnce(&Path) -> std::io::Result<()>) -> Result<(), Failure> {
-    write(path).map_err(|error| Failure::Surroundings(format!("{}: cannot be written: {error}", path.display())))
+    write(path).map_err(|error| {
+        Failure::Surroundings(format!("{}: cannot be written: {error}", path.display()))
+    })
 }

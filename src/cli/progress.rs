@@ -35,7 +35,11 @@ impl Progress {
     /// A run has come to this simulated moment.
     pub(super) fn simulated(&self, now: Time, limit: Time) {
         if self.runs == 1 && !self.bar.is_hidden() {
-            self.bar.set_message(format!("{:.3} simulated seconds of at most {:.0}", now.as_secs_f64(), limit.as_secs_f64()));
+            self.bar.set_message(format!(
+                "{:.3} simulated seconds of at most {:.0}",
+                now.as_secs_f64(),
+                limit.as_secs_f64()
+            ));
         }
     }
 

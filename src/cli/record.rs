@@ -21,10 +21,18 @@ pub(super) struct Run<'a> {
 
 /// The record of a run.
 pub(super) fn record(run: Run<'_>, seen: Seen) -> RunRecord {
-    let Seen { trace_hash, findings, summary, .. } = seen;
+    let Seen {
+        trace_hash,
+        findings,
+        summary,
+        ..
+    } = seen;
     let mut notes = run.notes;
     if findings.violations_left_out > 0 {
-        notes.push(format!("{} more violations are left out", findings.violations_left_out));
+        notes.push(format!(
+            "{} more violations are left out",
+            findings.violations_left_out
+        ));
     }
     RunRecord {
         world: run.world,

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::Args;
 
+use super::cost::Stopwatch;
 use super::exit::Failure;
 use super::interrupt::Interrupt;
-use super::cost::Stopwatch;
 use super::output::Output;
 use super::progress::Progress;
 use super::record::{Run, record};
@@ -89,10 +89,14 @@ pub(super) struct TraceArguments {
 
 fn parse_range(text: &str) -> Result<(u64, u64), String> {
     let whole = |text: &str| text.trim().parse::<u64>().map_err(|_| ());
-    let range = text.split_once("..").map(|(from, to)| (whole(from), whole(to.trim_start_matches('='))));
+    let range = text
+        .split_once("..")
+        .map(|(from, to)| (whole(from), whole(to.trim_start_matches('='))));
     match range {
         Some((Ok(from), Ok(to))) if from <= to && to - from < 1_000_000 => Ok((from, to)),
-        _ => Err("allowed is A..B with whole numbers, A not above B, at most 1000000 seeds".to_owned()),
+        _ => Err(
+            "allowed is A..B with whole numbers, A not above B, at most 1000000 seeds".to_owned(),
+        ),
     }
 }
 
@@ -109,14 +113,19 @@ pub(super) fn sim(arguments: &SimArguments) -> Result<(), Failure> {
         return check_determinism(arguments, &jobs);
     }
     if arguments.trace.is_some() && jobs.len() > 1 {
-        return Err(Failure::Usage("--trace takes one file and one seed".to_owned()));
+        return Err(Failure::Usage(
+            "--trace takes one file and one seed".to_owned(),
+        ));
     }
-    let interrupt = Interrupt::catch().map_err(|error| Failure::Surroundings(format!("signals cannot be caught: {error}")))?;
+    let interrupt = Interrupt::catch()
+        .map_err(|error| Failure::Surroundings(format!("signals cannot be caught: {error}")))?;
     let progress = Progress::new(jobs.len());
     let results = run_all(arguments, &jobs, &interrupt, &progress);
     progress.finish();
     let told = Output::new(arguments.out.clone(), arguments.json).tell(results?);
-    interrupt.signal().map_or(told, |signal| Err(Failure::Signal(signal)))
+    interrupt
+        .signal()
+        .map_or(told, |signal| Err(Failure::Signal(signal)))
 }
 
 fn jobs(arguments: &SimArguments) -> Result<Vec<Job>, Failure> {
@@ -128,7 +137,10 @@ fn jobs(arguments: &SimArguments) -> Result<Vec<Job>, Failure> {
         scenario.check_simulatable()?;
         let own = arguments.seed.unwrap_or(scenario.settings.seed);
         let (from, to) = arguments.seeds.unwrap_or((own, own));
-        jobs.extend((from..=to).map(|seed| Job { scenario: scenario.clone(), seed: Seed(seed) }));
+        jobs.extend((from..=to).map(|seed| Job {
+            scenario: scenario.clone(),
+            seed: Seed(seed),
+        }));
     }
     Ok(jobs)
 }
@@ -141,9 +153,13 @@ fn run_all(
     progress: &Progress,
 ) -> Result<Vec<RunResult>, Failure> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let threads = arguments.jobs.map_or(cores, |jobs| jobs as usize).min(jobs.len());
+    let threads = arguments
+        .jobs
+        .map_or(cores, |jobs| jobs as usize)
+        .min(jobs.len());
     let next = AtomicUsize::new(0);
-    let results: Mutex<Vec<(usize, Result<RunResult, Failure>)>> = Mutex::new(Vec::with_capacity(jobs.len()));
+    let results: Mutex<Vec<(usize, Result<RunResult, Failure>)>> =
+        Mutex::new(Vec::with_capacity(jobs.len()));
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
@@ -155,13 +171,17 @@ fn run_all(
                     }
                     let result = run_one(arguments, job, interrupt, progress);
                     progress.run_done();
-                    let mut results = results.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    let mut results = results
+                        .lock()
+                        .unwrap_or_else(std::sync::PoisonError::into_inner);
                     results.push((index, result));
                 }
             });
         }
     });
-    let mut results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut results = results
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     results.sort_by_key(|(index, _)| *index);
     results.into_iter().map(|(_, result)| result).collect()
 }
@@ -180,12 +200,16 @@ fn run_one(
         progress: &mut |now| progress.simulated(now, limit),
         observer: trace.as_mut().map(|trace| trace as &mut dyn Observer),
     };
-    let outcome = run(&job.scenario.settings, job.seed, outside).map_err(|error| refused(job, &error))?;
+    let outcome =
+        run(&job.scenario.settings, job.seed, outside).map_err(|error| refused(job, &error))?;
     if let (Some(trace), Some(path)) = (trace, &arguments.trace) {
         let failed = |error| Failure::Surroundings(format!("{}: {error}", path.display()));
         trace.finish().map_err(failed)?;
     }
-    let cost = stopwatch.stop(outcome.seen.summary.totals.published, outcome.end.as_nanos());
+    let cost = stopwatch.stop(
+        outcome.seen.summary.totals.published,
+        outcome.end.as_nanos(),
+    );
     let run = Run {
         world: World::Sim,
         scenario: &job.scenario,
@@ -216,27 +240,42 @@ fn check_determinism(arguments: &SimArguments, jobs: &[Job]) -> Result<(), Failu
         report_difference(job, "another thread", compare(trace(), trace()))?;
         let mut child = spawn_trace(arguments, job)?;
         let Some(out) = child.stdout.take() else {
-            return Err(Failure::Surroundings("the other process has no output".to_owned()));
+            return Err(Failure::Surroundings(
+                "the other process has no output".to_owned(),
+            ));
         };
         let compared = compare(trace(), trace_from_a_process(std::io::BufReader::new(out)));
         // On a difference the child still writes: it ends when its output is closed.
         let _ = child.kill();
         let _ = child.wait();
         let events = report_difference(job, "another process", compared)?;
-        println!("{} seed {}: {events} events, equal in two threads and two processes", job.scenario.file, job.seed.0);
+        println!(
+            "{} seed {}: {events} events, equal in two threads and two processes",
+            job.scenario.file, job.seed.0
+        );
     }
     Ok(())
 }
 
 fn spawn_trace(arguments: &SimArguments, job: &Job) -> Result<std::process::Child, Failure> {
-    let failed = |error| Failure::Surroundings(format!("another process cannot be started: {error}"));
+    let failed =
+        |error| Failure::Surroundings(format!("another process cannot be started: {error}"));
     let program = std::env::current_exe().map_err(failed)?;
     let mut command = Command::new(program);
-    command.args(["trace", &job.scenario.file, "--seed", &job.seed.0.to_string()]);
+    command.args([
+        "trace",
+        &job.scenario.file,
+        "--seed",
+        &job.seed.0.to_string(),
+    ]);
     for change in &arguments.set {
         command.args(["--set", change]);
     }
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(failed)
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(failed)
 }
 
 fn report_difference(
@@ -263,9 +302,18 @@ pub(super) fn trace(arguments: &TraceArguments) -> Result<(), Failure> {
     scenario.apply_set(&arguments.set)?;
     let stop = std::sync::atomic::AtomicBool::new(false);
     let mut writer = TraceWriter::new(BufWriter::new(std::io::stdout().lock()));
-    let outside = Outside { stop: &stop, progress: &mut |_| {}, observer: Some(&mut writer) };
+    let outside = Outside {
+        stop: &stop,
+        progress: &mut |_| {},
+        observer: Some(&mut writer),
+    };
     let seed = Seed(arguments.seed);
-    run(&scenario.settings, seed, outside).map_err(|error| Failure::Usage(format!("{}: {error}", scenario.file)))?;
-    writer.finish().map_err(|error| Failure::Surroundings(format!("the trace cannot be written: {error}")))?;
-    std::io::stdout().flush().map_err(|error| Failure::Surroundings(error.to_string()))
+    run(&scenario.settings, seed, outside)
+        .map_err(|error| Failure::Usage(format!("{}: {error}", scenario.file)))?;
+    writer
+        .finish()
+        .map_err(|error| Failure::Surroundings(format!("the trace cannot be written: {error}")))?;
+    std::io::stdout()
+        .flush()
+        .map_err(|error| Failure::Surroundings(error.to_string()))
 }

@@ -226,9 +226,11 @@ impl TraceHasher {
 
 impl Observer for TraceHasher {
     fn see(&mut self, at: Time, event: &Event) {
-        for word in event.encode(at) {
-            self.buffer.extend_from_slice(&word.to_le_bytes());
+        let mut bytes = [0; 40];
+        for (place, word) in bytes.chunks_exact_mut(8).zip(event.encode(at)) {
+            place.copy_from_slice(&word.to_le_bytes());
         }
+        self.buffer.extend_from_slice(&bytes);
         self.events += 1;
         if self.buffer.len() >= BUFFER_BYTES {
             self.hasher.update(&self.buffer);

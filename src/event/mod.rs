@@ -205,6 +205,39 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// The batch that the event is about, if it is about one.
+    #[inline]
+    pub const fn batch(&self) -> Option<BatchNumber> {
+        match *self {
+            Self::BatchStarted { batch, .. }
+            | Self::Published { batch, .. }
+            | Self::Blocked { batch }
+            | Self::Unblocked { batch }
+            | Self::AckSeen { batch, .. }
+            | Self::GapSeen { batch, .. }
+            | Self::ErrorSeen { batch, .. }
+            | Self::PubAckSeen { batch, .. }
+            | Self::RefusalSeen { batch, .. }
+            | Self::BatchEnded { batch, .. }
+            | Self::BatchOpened { batch, .. }
+            | Self::BatchForgotten { batch, .. }
+            | Self::Stored { batch, .. }
+            | Self::Deduplicated { batch, .. }
+            | Self::Rejected { batch, .. }
+            | Self::Dropped { batch, .. }
+            | Self::ControlReceived { batch, .. }
+            | Self::AckSent { batch, .. }
+            | Self::GapSent { batch, .. }
+            | Self::ErrorSent { batch, .. }
+            | Self::PubAckSent { batch, .. }
+            | Self::RefusalSent { batch, .. }
+            | Self::AtRest { batch } => Some(batch),
+            Self::PublisherDone { .. } | Self::Fault { .. } | Self::ApiAnswered { .. } => None,
+        }
+    }
+}
+
 /// Reads events as they happen. It cannot answer, so no run depends on who watches it.
 pub trait Observer {
     /// Takes one event of the moment `at`; moments never go back.

@@ -2,103 +2,61 @@
 //!
 //! Leans on `event`.
 
-use super::{Bench, Judge};
-use crate::event::{BatchNumber, BatchTable, Event, PublisherId};
-use crate::machine::Time;
+use super::{Bench, Judge, Start};
+use crate::event::Event;
 use crate::nats::{BatchSequence, GapMode};
 
 /// In gap mode fail a flow ack means that everything up to its sequence is stored, or is the
 /// duplicate of something stored. In gap mode ok it only may not run ahead of what arrived.
-#[derive(Clone, Debug, Default)]
-pub struct AcksCoverWhatTheyClaim {
-    batches: BatchTable<Batch>,
-}
-
 #[derive(Clone, Debug)]
-struct Batch {
-    publisher: PublisherId,
+pub struct AcksCoverWhatTheyClaim {
     gap: GapMode,
     /// Everything up to here is stored or a duplicate, without a hole.
     contiguous: BatchSequence,
-    /// The highest sequence that the server has met or named as met.
+    /// The highest sequence that the server has met.
     highest: BatchSequence,
-}
-
-impl AcksCoverWhatTheyClaim {
-    fn persisted(&mut self, batch: BatchNumber, sequence: BatchSequence) {
-        if let Some(state) = self.batches.get_mut(batch) {
-            if sequence == state.contiguous.next() {
-                state.contiguous = sequence;
-            }
-            state.highest = state.highest.max(sequence);
-        }
-    }
-
-    fn met(&mut self, batch: BatchNumber, sequence: BatchSequence) {
-        if let Some(state) = self.batches.get_mut(batch) {
-            state.highest = state.highest.max(sequence);
-        }
-    }
-
-    fn claim(&mut self, at: Time, batch: BatchNumber, sequence: BatchSequence, bench: &mut Bench) {
-        let Some(state) = self.batches.get_mut(batch) else {
-            return;
-        };
-        let (covered, what) = match state.gap {
-            GapMode::Fail => (state.contiguous, "is stored without a hole up to"),
-            GapMode::Ok => (state.highest, "has arrived up to"),
-        };
-        if sequence > covered {
-            let message = format!("an ack covers {sequence}, but the batch {what} {covered}");
-            bench.object::<Self>(at, Some(state.publisher), batch, message);
-        }
-    }
 }
 
 impl Judge for AcksCoverWhatTheyClaim {
     const NAME: &'static str = "acks-cover-what-they-claim";
     const CLAUSE: &'static str = "ADR-50, Flow Control: BatchFlowAck.Sequence";
 
-    fn see(&mut self, at: Time, event: &Event, bench: &mut Bench) {
+    fn new(start: &Start) -> Self {
+        Self {
+            gap: start.gap,
+            contiguous: BatchSequence(0),
+            highest: BatchSequence(0),
+        }
+    }
+
+    #[inline]
+    fn see(&mut self, event: &Event, bench: &mut Bench<'_>) {
         match *event {
-            Event::BatchStarted {
-                publisher,
-                batch,
-                gap,
-                ..
-            } => {
-                let (contiguous, highest) = (BatchSequence(0), BatchSequence(0));
-                self.batches.insert(
-                    batch,
-                    Batch {
-                        publisher,
-                        gap,
-                        contiguous,
-                        highest,
-                    },
-                );
+            Event::Stored { sequence, .. } | Event::Deduplicated { sequence, .. } => {
+                if sequence == self.contiguous.next() {
+                    self.contiguous = sequence;
+                }
+                self.highest = self.highest.max(sequence);
             }
-            Event::Stored {
-                batch, sequence, ..
+            Event::Rejected { sequence, .. } | Event::ControlReceived { sequence, .. } => {
+                self.highest = self.highest.max(sequence);
             }
-            | Event::Deduplicated { batch, sequence } => {
-                self.persisted(batch, sequence);
-            }
-            Event::Rejected {
-                batch, sequence, ..
-            }
-            | Event::ControlReceived {
-                batch, sequence, ..
-            } => {
-                self.met(batch, sequence);
-            }
-            Event::AckSent {
-                batch, sequence, ..
-            } => self.claim(at, batch, sequence, bench),
-            Event::BatchEnded { batch, .. } => {
-                self.batches.remove(batch);
-            }
+            Event::AckSent { sequence, .. } => self.judge(sequence, bench),
             _ => {}
+        }
+    }
+}
+
+impl AcksCoverWhatTheyClaim {
+    fn judge(&self, sequence: BatchSequence, bench: &mut Bench<'_>) {
+        let (covered, what) = match self.gap {
+            GapMode::Fail => (self.contiguous, "is stored without a hole up to"),
+            GapMode::Ok => (self.highest, "has arrived up to"),
+        };
+        if sequence > covered {
+            bench.object::<Self>(format!(
+                "an ack covers {sequence}, but the batch {what} {covered}"
+            ));
         }
     }
 }

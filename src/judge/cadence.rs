@@ -2,47 +2,20 @@
 //!
 //! Leans on `event`.
 
-use super::{Bench, Judge};
-use crate::event::{BatchTable, Event, PublisherId};
-use crate::machine::Time;
+use super::{Bench, Judge, Start};
+use crate::event::Event;
 use crate::nats::BatchSequence;
 
 /// Each flow ack names the number of messages to the next one; that one comes no later. Only a
 /// jump (a gap, refused or duplicate messages) may carry an ack over several intervals, and a
-/// commit on the boundary is answered by its PubAck alone.
-#[derive(Clone, Debug, Default)]
+/// commit on the boundary is answered by its PubAck alone. No flow is above the one asked for.
+#[derive(Clone, Debug)]
 pub struct AcksComeAsOftenAsPromised {
-    batches: BatchTable<Batch>,
-}
-
-#[derive(Clone, Debug)]
-struct Batch {
-    publisher: PublisherId,
     asked: u16,
-    promise: Option<Promise>,
-}
-
-#[derive(Clone, Debug)]
-struct Promise {
-    acked: BatchSequence,
     flow: u16,
+    acked: BatchSequence,
     stored: BatchSequence,
     jumped: bool,
-}
-
-impl Batch {
-    fn stored(&mut self, sequence: BatchSequence) {
-        if let Some(promise) = &mut self.promise {
-            promise.jumped |= sequence != promise.stored.next();
-            promise.stored = sequence;
-        }
-    }
-
-    fn jumped(&mut self) {
-        if let Some(promise) = &mut self.promise {
-            promise.jumped = true;
-        }
-    }
 }
 
 impl Judge for AcksComeAsOftenAsPromised {
@@ -50,99 +23,62 @@ impl Judge for AcksComeAsOftenAsPromised {
     const CLAUSE: &'static str =
         "ADR-50, Flow Control: BatchFlowAck.Messages; the initial flow is the upper bound";
 
-    fn see(&mut self, at: Time, event: &Event, bench: &mut Bench) {
+    fn new(start: &Start) -> Self {
+        let zero = BatchSequence(0);
+        Self {
+            asked: start.flow,
+            flow: start.flow,
+            acked: zero,
+            stored: zero,
+            jumped: false,
+        }
+    }
+
+    #[inline]
+    fn see(&mut self, event: &Event, bench: &mut Bench<'_>) {
         match *event {
-            Event::BatchStarted {
-                publisher,
-                batch,
-                flow,
-                ..
-            } => {
-                self.batches.insert(
-                    batch,
-                    Batch {
-                        publisher,
-                        asked: flow,
-                        promise: None,
-                    },
-                );
+            Event::BatchOpened { flow, .. } => self.flow = flow,
+            Event::Stored { sequence, .. } => {
+                self.jumped |= sequence != self.stored.next();
+                self.stored = sequence;
             }
-            Event::BatchOpened { batch, flow, .. } => {
-                if let Some(state) = self.batches.get_mut(batch) {
-                    let zero = BatchSequence(0);
-                    state.promise = Some(Promise {
-                        acked: zero,
-                        flow,
-                        stored: zero,
-                        jumped: false,
-                    });
-                }
+            Event::Deduplicated { .. } | Event::Rejected { .. } | Event::GapSent { .. } => {
+                self.jumped = true
             }
-            Event::Stored {
-                batch, sequence, ..
-            } => {
-                if let Some(state) = self.batches.get_mut(batch) {
-                    state.stored(sequence);
-                }
-            }
-            Event::Deduplicated { batch, .. }
-            | Event::Rejected { batch, .. }
-            | Event::GapSent { batch, .. } => {
-                if let Some(state) = self.batches.get_mut(batch) {
-                    state.jumped();
-                }
-            }
-            Event::AckSent {
-                batch,
-                flow,
-                sequence,
-            } => {
-                let Some(state) = self.batches.get_mut(batch) else {
-                    return;
-                };
-                if flow > state.asked {
-                    let message = format!(
-                        "the server grants a flow of {flow}, asked were {}",
-                        state.asked
-                    );
-                    bench.object::<Self>(at, Some(state.publisher), batch, message);
-                }
-                let Some(promise) = &mut state.promise else {
-                    return;
-                };
-                let due = promise.acked.0 + u64::from(promise.flow);
-                if sequence.0 > due && !promise.jumped {
-                    let message = format!(
-                        "after an ack for {} with a flow of {} the next is for {sequence}",
-                        promise.acked, promise.flow
-                    );
-                    bench.object::<Self>(at, Some(state.publisher), batch, message);
-                }
-                if sequence > promise.acked {
-                    promise.jumped = false;
-                }
-                promise.acked = sequence;
-                promise.flow = flow;
-            }
-            Event::PubAckSent { batch, count, .. } => {
-                let Some(state) = self.batches.get_mut(batch) else {
-                    return;
-                };
-                if let Some(promise) = &state.promise
-                    && count.0 > promise.acked.0 + u64::from(promise.flow)
-                    && !promise.jumped
-                {
-                    let message = format!(
-                        "the last ack was for {} with a flow of {}, the batch came to {count}",
-                        promise.acked, promise.flow
-                    );
-                    bench.object::<Self>(at, Some(state.publisher), batch, message);
-                }
-            }
-            Event::BatchEnded { batch, .. } => {
-                self.batches.remove(batch);
+            Event::AckSent { flow, sequence, .. } => self.judge(flow, sequence, bench),
+            Event::PubAckSent { count, .. } if count.0 > self.due() && !self.jumped => {
+                bench.object::<Self>(format!(
+                    "the last ack was for {} with a flow of {}, the batch came to {count}",
+                    self.acked, self.flow
+                ));
             }
             _ => {}
         }
+    }
+}
+
+impl AcksComeAsOftenAsPromised {
+    fn due(&self) -> u64 {
+        self.acked.0 + u64::from(self.flow)
+    }
+
+    fn judge(&mut self, flow: u16, sequence: BatchSequence, bench: &mut Bench<'_>) {
+        if flow > self.asked {
+            bench.object::<Self>(format!(
+                "the server grants a flow of {flow}, asked were {}",
+                self.asked
+            ));
+        }
+        if sequence.0 > self.due() && !self.jumped {
+            bench.object::<Self>(format!(
+                "after an ack for {} with a flow of {} the next is for {sequence}",
+                self.acked, self.flow
+            ));
+        }
+        if sequence > self.acked {
+            self.jumped = false;
+        }
+        self.acked = sequence;
+        self.flow = flow;
     }
 }

@@ -3,13 +3,10 @@
 //! Leans on `event`. A *stall* is a wait of at least one ack timeout for a reply that the server,
 //! given what it has received, will not send, even if the client then ends with an error.
 
-use super::{Bench, Judge};
-use crate::event::{BatchNumber, BatchTable, Event, Outcome, PublisherId};
+use super::{Bench, Judge, Start};
+use crate::event::{BatchNumber, Event, Outcome, PublisherId};
 use crate::machine::Time;
 use crate::nats::{BatchSequence, GapMode, Operation};
-
-/// The ack timeout of each publisher, by number.
-pub type Patience = Vec<Time>;
 
 /// A publisher that waited for what would not come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,16 +23,6 @@ pub struct Stall {
     pub release: String,
 }
 
-/// Every batch ends within its publisher's ack timeout; waits for what will not come are stalls.
-#[derive(Clone, Debug)]
-pub struct EveryPublisherEnds {
-    patience: Patience,
-    batches: BatchTable<Batch>,
-    stalls: Vec<Stall>,
-    /// Whether events tell the server's side: they do in the simulator.
-    server_told: bool,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     FirstReply,
@@ -43,9 +30,10 @@ enum Wait {
     PubAck,
 }
 
+/// Every batch ends within its publisher's ack timeout; waits for what will not come are stalls.
 #[derive(Clone, Debug)]
-struct Batch {
-    publisher: PublisherId,
+pub struct EveryPublisherEnds {
+    ack_timeout: Time,
     gap: GapMode,
     wait: Option<(Wait, Time)>,
     /// Nothing of this batch is under way, in either direction or inside the server.
@@ -67,7 +55,7 @@ struct Batch {
     lost: Option<BatchSequence>,
 }
 
-impl Batch {
+impl EveryPublisherEnds {
     /// The event that would release this wait, or `None` if a reply may still come by itself.
     fn release(&self, wait: Wait, server_told: bool) -> Option<String> {
         if !server_told {
@@ -124,196 +112,123 @@ impl Batch {
     }
 }
 
-impl EveryPublisherEnds {
-    /// A judge of publishers with these ack timeouts.
-    pub fn new(patience: Patience) -> Self {
-        Self {
-            patience,
-            batches: BatchTable::default(),
-            stalls: Vec::new(),
-            server_told: false,
-        }
-    }
-
-    /// The stalls, and an objection for each batch that never ended.
-    pub fn finish(self, at: Time, bench: &mut Bench) -> Vec<Stall> {
-        for (batch, state) in self.batches.iter() {
-            let message = "the run is over and the batch has not ended".to_owned();
-            bench.object::<Self>(at, Some(state.publisher), batch, message);
-        }
-        self.stalls
-    }
-
-    fn started(&mut self, publisher: PublisherId, batch: BatchNumber, flow: u16, gap: GapMode) {
-        let zero = BatchSequence(0);
-        let state = Batch {
-            publisher,
-            gap,
-            wait: None,
-            at_rest: false,
-            published: zero,
-            acked: zero,
-            flow,
-            opened: false,
-            forgotten: false,
-            pub_ack_sent: false,
-            end_received: false,
-            ack_sent: zero,
-            ack_flow: flow,
-            lost: None,
-        };
-        self.batches.insert(batch, state);
-    }
-
-    fn ended(&mut self, at: Time, batch: BatchNumber, outcome: Outcome, bench: &mut Bench) {
-        let Some(state) = self.batches.remove(batch) else {
-            return;
-        };
-        let Some((wait, since)) = state.wait else {
-            return;
-        };
-        let patience = self
-            .patience
-            .get(state.publisher.0 as usize)
-            .copied()
-            .unwrap_or(Time::NEVER);
-        let waited = at - since;
-        if waited < patience
-            || !matches!(
-                outcome,
-                Outcome::TimedOut | Outcome::Interrupted | Outcome::ClientError
-            )
-        {
-            return;
-        }
-        if outcome == Outcome::Interrupted && waited > patience {
-            let message =
-                format!("the publisher waits since {since}, its ack timeout is {patience}");
-            bench.object::<Self>(at, Some(state.publisher), batch, message);
-        }
-        if let Some(release) = state.release(wait, self.server_told) {
-            self.stalls.push(Stall {
-                publisher: state.publisher,
-                batch,
-                at,
-                waited,
-                release,
-            });
-        }
-    }
-
-    fn with(&mut self, batch: BatchNumber, change: impl FnOnce(&mut Batch)) {
-        if let Some(state) = self.batches.get_mut(batch) {
-            change(state);
-        }
-    }
-
-    fn published(
-        &mut self,
-        at: Time,
-        batch: BatchNumber,
-        operation: Operation,
-        sequence: BatchSequence,
-    ) {
-        self.with(batch, |state| {
-            if operation.stores() {
-                state.published = sequence;
-            }
-            match operation {
-                Operation::Start => state.wait = Some((Wait::FirstReply, at)),
-                Operation::Commit | Operation::CommitEob => state.wait = Some((Wait::PubAck, at)),
-                Operation::Append | Operation::Ping => {}
-            }
-        });
-    }
-
-    /// Trouble in gap mode fail: what the publisher waits for from here on is the PubAck.
-    fn trouble(&mut self, at: Time, batch: BatchNumber) {
-        self.with(batch, |state| {
-            if state.gap == GapMode::Fail {
-                state.wait = Some((Wait::PubAck, at));
-                state.end_received = true;
-            }
-        });
-    }
-}
-
 impl Judge for EveryPublisherEnds {
     const NAME: &'static str = "every-publisher-ends";
     const CLAUSE: &'static str =
         "ADR-50, Flow Control: no unrecoverable stalls; the timeout while waiting for acks";
 
-    fn see(&mut self, at: Time, event: &Event, bench: &mut Bench) {
+    fn new(start: &Start) -> Self {
+        let zero = BatchSequence(0);
+        Self {
+            ack_timeout: start.ack_timeout,
+            gap: start.gap,
+            wait: None,
+            at_rest: false,
+            published: zero,
+            acked: zero,
+            flow: start.flow,
+            opened: false,
+            forgotten: false,
+            pub_ack_sent: false,
+            end_received: false,
+            ack_sent: zero,
+            ack_flow: start.flow,
+            lost: None,
+        }
+    }
+
+    #[inline]
+    fn see(&mut self, event: &Event, bench: &mut Bench<'_>) {
+        let at = bench.at();
         match *event {
             Event::Published {
-                batch,
                 operation,
                 sequence,
                 ..
-            } => self.published(at, batch, operation, sequence),
-            Event::AckSeen {
-                batch,
-                flow,
-                sequence,
-            } => self.with(batch, |state| {
-                if sequence >= state.acked {
-                    state.acked = sequence;
-                    state.flow = if flow == 0 { state.flow } else { flow };
-                }
-                if matches!(state.wait, Some((Wait::FirstReply, _))) {
-                    state.wait = None;
-                }
-            }),
-            Event::AckSent {
-                batch,
-                flow,
-                sequence,
-            } => self.with(batch, |state| {
-                state.ack_sent = sequence;
-                state.ack_flow = flow;
-            }),
-            Event::BatchStarted {
-                publisher,
-                batch,
-                flow,
-                gap,
-                ..
-            } => self.started(publisher, batch, flow, gap),
-            Event::Blocked { batch } => {
-                self.with(batch, |state| state.wait = Some((Wait::Gate, at)))
+            } => self.published(at, operation, sequence),
+            Event::AckSeen { flow, sequence, .. } => self.ack_seen(flow, sequence),
+            Event::AckSent { flow, sequence, .. } => {
+                self.ack_sent = sequence;
+                self.ack_flow = flow;
             }
-            // A publisher that ends at its gate is not unblocked before: see the driver.
-            Event::Unblocked { batch } => self.with(batch, |state| state.wait = None),
-            Event::GapSeen { batch, .. } | Event::ErrorSeen { batch, .. } => {
-                self.trouble(at, batch)
+            Event::Blocked { .. } => self.wait = Some((Wait::Gate, at)),
+            // A publisher that ends at its gate is not unblocked before.
+            Event::Unblocked { .. } => self.wait = None,
+            Event::GapSeen { .. } | Event::ErrorSeen { .. } => self.trouble(at),
+            Event::AtRest { .. } => self.at_rest = true,
+            Event::BatchOpened { flow, .. } => {
+                self.opened = true;
+                self.ack_flow = flow;
             }
-            Event::AtRest { batch } => self.with(batch, |state| state.at_rest = true),
-            Event::BatchOpened { batch, flow, .. } => {
-                self.server_told = true;
-                self.with(batch, |state| {
-                    state.opened = true;
-                    state.ack_flow = flow;
-                });
-            }
-            Event::BatchForgotten { batch, .. } => self.with(batch, |state| state.forgotten = true),
-            Event::PubAckSent { batch, .. } => self.with(batch, |state| state.pub_ack_sent = true),
+            Event::BatchForgotten { .. } => self.forgotten = true,
+            Event::PubAckSent { .. } => self.pub_ack_sent = true,
             Event::ControlReceived {
-                batch,
                 operation: Operation::CommitEob,
                 ..
-            } => {
-                self.with(batch, |state| state.end_received = true);
-            }
+            } => self.end_received = true,
             Event::Dropped {
-                batch,
                 reply: false,
                 sequence,
                 ..
-            } => self.with(batch, |state| {
-                state.lost = Some(state.lost.map_or(sequence, |lost| lost.min(sequence)));
-            }),
-            Event::BatchEnded { batch, outcome, .. } => self.ended(at, batch, outcome, bench),
+            } => {
+                self.lost = Some(self.lost.map_or(sequence, |lost| lost.min(sequence)));
+            }
+            Event::BatchEnded { outcome, .. } => self.ended(outcome, bench),
             _ => {}
+        }
+    }
+}
+
+impl EveryPublisherEnds {
+    fn published(&mut self, at: Time, operation: Operation, sequence: BatchSequence) {
+        if operation.stores() {
+            self.published = sequence;
+        }
+        match operation {
+            Operation::Start => self.wait = Some((Wait::FirstReply, at)),
+            Operation::Commit | Operation::CommitEob => self.wait = Some((Wait::PubAck, at)),
+            Operation::Append | Operation::Ping => {}
+        }
+    }
+
+    fn ack_seen(&mut self, flow: u16, sequence: BatchSequence) {
+        if sequence >= self.acked {
+            self.acked = sequence;
+            self.flow = if flow == 0 { self.flow } else { flow };
+        }
+        if matches!(self.wait, Some((Wait::FirstReply, _))) {
+            self.wait = None;
+        }
+    }
+
+    /// Trouble in gap mode fail: what the publisher waits for from here on is the PubAck.
+    fn trouble(&mut self, at: Time) {
+        if self.gap == GapMode::Fail {
+            self.wait = Some((Wait::PubAck, at));
+            self.end_received = true;
+        }
+    }
+
+    fn ended(&self, outcome: Outcome, bench: &mut Bench<'_>) {
+        let Some((wait, since)) = self.wait else {
+            return;
+        };
+        let waited = bench.at() - since;
+        let gave_up = matches!(
+            outcome,
+            Outcome::TimedOut | Outcome::Interrupted | Outcome::ClientError
+        );
+        if waited < self.ack_timeout || !gave_up {
+            return;
+        }
+        if outcome == Outcome::Interrupted && waited > self.ack_timeout {
+            let timeout = self.ack_timeout;
+            bench.object::<Self>(format!(
+                "the publisher waits since {since}, its ack timeout is {timeout}"
+            ));
+        }
+        if let Some(release) = self.release(wait, bench.server_told()) {
+            bench.stall(waited, release);
         }
     }
 }

@@ -2,16 +2,15 @@
 //!
 //! Leans on `event`.
 
-use super::{Bench, Judge};
-use crate::event::{BatchTable, Event, PublisherId};
-use crate::machine::Time;
+use super::{Bench, Judge, Start};
+use crate::event::Event;
 use crate::nats::BatchSequence;
 
 /// Within a batch, messages go into the stream in the order of their sequences and each at most
 /// once, in either gap mode.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct NothingStoredTwice {
-    batches: BatchTable<(PublisherId, BatchSequence)>,
+    last: BatchSequence,
 }
 
 impl Judge for NothingStoredTwice {
@@ -19,34 +18,27 @@ impl Judge for NothingStoredTwice {
     const CLAUSE: &'static str =
         "ADR-50, Message Gaps: a lower or repeated batch sequence ends the batch";
 
-    fn see(&mut self, at: Time, event: &Event, bench: &mut Bench) {
-        match *event {
-            Event::BatchStarted {
-                publisher, batch, ..
-            } => {
-                self.batches.insert(batch, (publisher, BatchSequence(0)));
+    fn new(_: &Start) -> Self {
+        Self {
+            last: BatchSequence(0),
+        }
+    }
+
+    #[inline]
+    fn see(&mut self, event: &Event, bench: &mut Bench<'_>) {
+        if let Event::Stored {
+            sequence,
+            stream_sequence,
+            ..
+        } = *event
+        {
+            if sequence <= self.last {
+                let last = self.last;
+                bench.object::<Self>(format!(
+                    "{sequence} is stored at {stream_sequence}, after {last} of the same batch"
+                ));
             }
-            Event::Stored {
-                batch,
-                sequence,
-                stream_sequence,
-                ..
-            } => {
-                let Some((publisher, last)) = self.batches.get_mut(batch) else {
-                    return;
-                };
-                if sequence <= *last {
-                    let message = format!(
-                        "{sequence} is stored at {stream_sequence}, after {last} of the same batch"
-                    );
-                    bench.object::<Self>(at, Some(*publisher), batch, message);
-                }
-                *last = sequence.max(*last);
-            }
-            Event::BatchEnded { batch, .. } => {
-                self.batches.remove(batch);
-            }
-            _ => {}
+            self.last = sequence.max(self.last);
         }
     }
 }

@@ -9,11 +9,15 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::rounded;
+
 /// A histogram of spans in nanoseconds: 1 ns to 1 h, three digits.
 pub type LatencyHistogram = Histogram<u64>;
 
 /// Longest span that a histogram tells apart: 1 h. Longer ones count as this.
 const LONGEST_NS: u64 = 3_600_000_000_000;
+/// No run measures more; a sum of such counts would overflow.
+const MOST: u64 = 1 << 53;
 /// Bytes before the counts of a V2 encoding.
 const HEADER_BYTES: usize = 40;
 
@@ -48,7 +52,7 @@ pub struct Distribution {
 
 /// Text that should be an HdrHistogram and is not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`hdr_histogram_v2` is no base64 of an HdrHistogram in V2 encoding")]
+#[error("`hdr_histogram_v2` is no base64 of an HdrHistogram in V2 encoding with `count` entries")]
 pub struct DistributionError;
 
 impl Distribution {
@@ -66,7 +70,7 @@ impl Distribution {
         Self {
             count: histogram.len(),
             min: histogram.min(),
-            mean: histogram.mean(),
+            mean: rounded(histogram.mean(), 3),
             p50: at(0.5),
             p90: at(0.9),
             p99: at(0.99),
@@ -79,7 +83,7 @@ impl Distribution {
     /// The histogram behind the percentiles.
     ///
     /// # Errors
-    /// When the text is damaged.
+    /// When the text is damaged, or holds another number of spans than `count`.
     pub fn histogram(&self) -> Result<LatencyHistogram, DistributionError> {
         let bytes = STANDARD
             .decode(&self.hdr_histogram_v2)
@@ -89,9 +93,14 @@ impl Distribution {
         if !is_ours(&bytes) {
             return Err(DistributionError);
         }
-        Deserializer::new()
+        let histogram: LatencyHistogram = Deserializer::new()
             .deserialize(&mut bytes.as_slice())
-            .map_err(|_| DistributionError)
+            .map_err(|_| DistributionError)?;
+        if histogram.len() == self.count && self.count <= MOST {
+            Ok(histogram)
+        } else {
+            Err(DistributionError)
+        }
     }
 }
 
@@ -166,6 +175,22 @@ mod tests {
             };
             assert_eq!(distribution.histogram(), Err(DistributionError), "{bad}");
         }
+    }
+
+    #[test]
+    fn counts_that_are_wrong_or_whose_sum_overflows_are_refused() {
+        let mut histogram = latency_histogram();
+        histogram.record_n(1, 5).unwrap();
+        let mut distribution = Distribution::of(&histogram);
+        assert!(distribution.histogram().is_ok());
+        distribution.count = 6;
+        assert_eq!(distribution.histogram(), Err(DistributionError));
+        for value in 2..=5 {
+            histogram.record_n(value, i64::MAX as u64).unwrap();
+        }
+        distribution.hdr_histogram_v2 = encode(&histogram);
+        distribution.count = u64::MAX;
+        assert_eq!(distribution.histogram(), Err(DistributionError));
     }
 
     #[test]

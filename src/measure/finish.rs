@@ -4,7 +4,7 @@
 
 use super::groups::group_summaries;
 use super::summary::{BatchTotals, Ending, StallTime, Summary, Throughput, Totals, Window, jain};
-use super::{Distribution, Recorder, latency_histogram};
+use super::{Distribution, Recorder, latency_histogram, rounded};
 use crate::event::{ApiOperation, DropCause, Outcome};
 use crate::machine::Time;
 
@@ -24,7 +24,7 @@ impl Recorder {
             },
         };
         let per_second = |count: u64| match window.seconds() {
-            seconds if seconds > 0.0 => count as f64 / seconds,
+            seconds if seconds > 0.0 => rounded(count as f64 / seconds, 3),
             _ => 0.0,
         };
         let mut latency = latency_histogram();
@@ -111,7 +111,7 @@ fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 {
         0.0
     } else {
-        part as f64 / whole as f64
+        rounded(part as f64 / whole as f64, 9)
     }
 }
 

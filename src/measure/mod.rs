@@ -4,6 +4,7 @@
 //! that comes from events. Leans on `event`, `machine` and the words of `nats`.
 
 mod batches;
+mod columns;
 mod distribution;
 mod finish;
 mod groups;
@@ -13,11 +14,11 @@ mod recorder;
 mod series;
 mod summary;
 
+pub use columns::{FlowSeries, LatencySeries, Series};
 pub use distribution::{Distribution, DistributionError, LatencyHistogram, latency_histogram};
 pub use groups::Group;
 pub use recorder::{Options, Recorder};
-pub use series::{FlowSeries, LatencySeries, Series};
 pub use summary::{
     BatchTotals, Ending, FaultTimes, GroupSummary, StallTime, Summary, Throughput, Totals, Window,
-    jain,
+    jain, rounded,
 };

@@ -49,28 +49,10 @@ impl Observer for Recorder {
                 flow,
                 ..
             } => self.start(at, publisher, batch, flow),
-            Event::PubAckSeen {
-                batch,
-                duplicate,
-                count,
-                ..
-            } => {
-                self.totals.pub_acks += 1;
-                self.duplicate_pub_acks += u64::from(duplicate);
-                self.credit(at, batch, count);
-            }
             Event::GapSeen { .. } | Event::ErrorSeen { .. } | Event::RefusalSeen { .. } => {
                 self.see_trouble(at, event);
             }
-            Event::BatchEnded {
-                batch,
-                outcome,
-                code,
-                acknowledged,
-            } => {
-                self.credit(at, batch, acknowledged);
-                self.end(at, batch, (outcome, code));
-            }
+            Event::PubAckSeen { .. } | Event::BatchEnded { .. } => self.see_end(at, event),
             Event::BatchOpened { .. }
             | Event::BatchForgotten { .. }
             | Event::Deduplicated { .. }
@@ -98,6 +80,30 @@ impl Observer for Recorder {
 }
 
 impl Recorder {
+    fn see_end(&mut self, at: Time, event: &Event) {
+        if let Event::PubAckSeen {
+            batch,
+            duplicate,
+            count,
+            ..
+        } = *event
+        {
+            self.totals.pub_acks += 1;
+            self.duplicate_pub_acks += u64::from(duplicate);
+            self.credit(at, batch, count);
+        }
+        if let Event::BatchEnded {
+            batch,
+            outcome,
+            code,
+            acknowledged,
+        } = *event
+        {
+            self.credit(at, batch, acknowledged);
+            self.end(at, batch, (outcome, code));
+        }
+    }
+
     fn see_trouble(&mut self, at: Time, event: &Event) {
         if let Event::GapSeen {
             batch,

@@ -194,11 +194,24 @@ pub struct FaultTimes {
     pub last_ns: u64,
 }
 
+/// `value` with at most this many decimals: what a reader can use, and what every JSON reader gives
+/// back to the last bit.
+pub fn rounded(value: f64, decimals: i32) -> f64 {
+    let scale = 10_f64.powi(decimals);
+    let scaled = (value * scale).round();
+    // Beyond 2^53 there are no decimals to cut.
+    if scaled.abs() < 9e15 {
+        scaled / scale
+    } else {
+        value.round()
+    }
+}
+
 /// Jain's fairness index of `shares`; `None` when nobody got anything.
 pub fn jain(shares: &[u64]) -> Option<f64> {
     let sum: f64 = shares.iter().map(|share| *share as f64).sum();
     let squares: f64 = shares.iter().map(|share| (*share as f64).powi(2)).sum();
-    (squares > 0.0).then(|| (sum * sum / (shares.len() as f64 * squares)).min(1.0))
+    (squares > 0.0).then(|| rounded(sum * sum / (shares.len() as f64 * squares), 6).min(1.0))
 }
 
 #[cfg(test)]
@@ -210,9 +223,16 @@ mod tests {
         assert_eq!(jain(&[5, 5, 5, 5]), Some(1.0));
         assert_eq!(jain(&[8, 0, 0, 0]), Some(0.25));
         // (1 + 2 + 3)^2 / (3 * (1 + 4 + 9)) = 36 / 42
-        assert!((jain(&[1, 2, 3]).unwrap() - 36.0 / 42.0).abs() < 1e-12);
+        assert_eq!(jain(&[1, 2, 3]), Some(0.857_143));
         assert_eq!(jain(&[]), None);
         assert_eq!(jain(&[0, 0]), None);
         assert_eq!(jain(&[u64::MAX, u64::MAX]), Some(1.0));
+    }
+
+    #[test]
+    fn rounding_leaves_large_numbers_alone() {
+        assert_eq!(rounded(1.0 / 3.0, 3), 0.333);
+        assert_eq!(rounded(1e300, 9), 1e300);
+        assert_eq!(rounded(0.0, 3), 0.0);
     }
 }

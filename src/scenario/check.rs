@@ -28,6 +28,17 @@ fn refuse(path: KeyPath, message: impl Into<String>) -> Checked {
 }
 
 impl Settings {
+    /// The same with the sections that only the simulator understands filled in, so that a result
+    /// shows the model that it comes from.
+    pub fn with_modelled_defaults(&self) -> Self {
+        Self {
+            server: Some(self.server.clone().unwrap_or_default()),
+            disk: Some(self.disk.clone().unwrap_or_default()),
+            network: Some(self.network.clone().unwrap_or_default()),
+            ..self.clone()
+        }
+    }
+
     /// Publishers of all groups together.
     pub fn publisher_count(&self) -> u64 {
         self.publishers

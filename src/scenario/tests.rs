@@ -652,6 +652,19 @@ fn the_hash_is_of_the_meaning_not_of_the_spelling() {
 }
 
 #[test]
+fn a_simulated_run_shows_its_whole_model() {
+    let small = Scenario::parse("f.toml", SMALL).unwrap().settings;
+    let whole = small.with_modelled_defaults();
+    assert_eq!(whole.server, Some(ServerSettings::default()));
+    assert_eq!(whole.network, Some(NetworkSettings::default()));
+    assert_eq!(whole.disk, Some(DiskSettings::default()));
+    let written = roomy().settings;
+    assert_eq!(written.with_modelled_defaults(), written);
+    let json = serde_json::to_value(&whole).unwrap();
+    assert_eq!(json["server"]["message_cost"], "3600ns");
+}
+
+#[test]
 fn resolved_settings_read_back_as_themselves() {
     let settings = roomy().settings;
     let json = serde_json::to_value(&settings).unwrap();

@@ -211,7 +211,7 @@ impl Host {
         act(&mut open.core, now, &mut sink);
         let (ready, end) = (sink.ready, sink.end);
         let due = open.core.due();
-        shared.fabric.queue.arm(
+        shared.fabric.queue.arm_by(
             Wake::Timer(self.id.0 as usize).index(shared.publishers),
             due,
         );

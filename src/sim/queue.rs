@@ -29,6 +29,9 @@ pub struct Queue<E> {
     /// Owner of each leaf: a lane, or the number of lanes plus a wake-up.
     owner: Vec<u32>,
     tree: Tournament,
+    /// The leaf of a wake-up that has fired and is not yet taken out of the tree: most are armed
+    /// again at once, which then costs one walk instead of two.
+    fired: Option<u32>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -62,6 +65,7 @@ impl<E> Queue<E> {
             leaf: rank.to_vec(),
             owner,
             tree: Tournament::new(count),
+            fired: None,
         }
     }
 
@@ -81,9 +85,28 @@ impl<E> Queue<E> {
 
     /// Moves a wake-up to `at`; [`Time::NEVER`] disarms it.
     pub fn arm(&mut self, wake: usize, at: Time) {
-        let leaf = self.leaf[self.lanes.len() + wake] as usize;
-        if self.tree.time(leaf) != at {
-            self.tree.set(leaf, at);
+        let leaf = self.leaf[self.lanes.len() + wake];
+        if self.fired == Some(leaf) {
+            self.fired = None;
+            self.tree.set(leaf as usize, at);
+        } else if self.tree.time(leaf as usize) != at {
+            self.tree.set(leaf as usize, at);
+        }
+    }
+
+    /// Moves a wake-up that may fire early: only an earlier moment counts, a later one is looked at
+    /// when the wake-up fires. Saves two walks where a timer is set and taken back again and again.
+    pub fn arm_by(&mut self, wake: usize, at: Time) {
+        let leaf = self.leaf[self.lanes.len() + wake];
+        if self.fired == Some(leaf) || at < self.tree.time(leaf as usize) {
+            self.arm(wake, at);
+        }
+    }
+
+    /// Takes a wake-up that has fired, and was not armed again, out of the tree.
+    fn settle(&mut self) {
+        if let Some(leaf) = self.fired.take() {
+            self.tree.set(leaf as usize, Time::NEVER);
         }
     }
 
@@ -93,19 +116,21 @@ impl<E> Queue<E> {
     }
 
     /// The moment of what is next; [`Time::NEVER`] if nothing is.
-    pub fn next_at(&self) -> Time {
+    pub fn next_at(&mut self) -> Time {
+        self.settle();
         self.tree.winner().0
     }
 
     /// Takes what is next. A wake-up that fires is disarmed.
     pub fn pop(&mut self) -> Option<(Time, Next<E>)> {
+        self.settle();
         let (at, leaf) = self.tree.winner();
         if at == Time::NEVER {
             return None;
         }
         let owner = self.owner[leaf] as usize;
         let Some(lane) = self.lanes.get_mut(owner) else {
-            self.tree.set(leaf, Time::NEVER);
+            self.fired = Some(leaf as u32);
             return Some((at, Next::Wake(owner - self.lanes.len())));
         };
         let (_, item) = lane.items.pop_front()?;
@@ -139,47 +164,73 @@ impl<E> Queue<E> {
 /// A tournament over the times of leaves: the earliest wins, the lowest leaf among equals.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Tournament {
-    /// Node 1 is the root; node `size + leaf` is a leaf. Each node holds its winner.
-    nodes: Vec<(Time, u32)>,
+    /// Match `n` is between the winners of matches `2n` and `2n + 1`, the last row between leaves;
+    /// match 1 is the final. Both sides lie together, so that a walk touches one place a row.
+    matches: Vec<[Entry; 2]>,
+    /// Leaves, rounded up to a power of two.
     size: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Entry {
+    at: Time,
+    leaf: u32,
 }
 
 impl Tournament {
     fn new(leaves: usize) -> Self {
         let size = leaves.next_power_of_two().max(2);
-        let mut nodes = vec![(Time::NEVER, 0); 2 * size];
-        for leaf in 0..size {
-            nodes[size + leaf].1 = leaf as u32;
+        let entry = |leaf: usize| Entry {
+            at: Time::NEVER,
+            leaf: leaf as u32,
+        };
+        // Without times the lowest leaf below a match wins it.
+        let lowest = |node: usize| {
+            let row = size.ilog2() - node.ilog2();
+            entry((node << row) - size)
+        };
+        let matches = (0..size).map(|node| match node {
+            0 => [entry(0); 2],
+            node => [lowest(2 * node), lowest(2 * node + 1)],
+        });
+        Self {
+            matches: matches.collect(),
+            size,
         }
-        for node in (1..size).rev() {
-            nodes[node] = nodes[2 * node];
-        }
-        Self { nodes, size }
     }
 
     fn time(&self, leaf: usize) -> Time {
-        self.nodes[self.size + leaf].0
+        let node = self.size + leaf;
+        self.matches[node / 2][node % 2].at
     }
 
     fn winner(&self) -> (Time, usize) {
-        let (at, leaf) = self.nodes[1];
-        (at, leaf as usize)
+        let winner = decide(self.matches[1]);
+        (winner.at, winner.leaf as usize)
     }
 
     /// Walks up from a leaf and stops where the winner stays the same.
     fn set(&mut self, leaf: usize, at: Time) {
         let mut node = self.size + leaf;
-        self.nodes[node].0 = at;
+        let mut entry = Entry {
+            at,
+            leaf: leaf as u32,
+        };
         while node > 1 {
-            node /= 2;
-            let (left, right) = (self.nodes[2 * node], self.nodes[2 * node + 1]);
-            let winner = if right.0 < left.0 { right } else { left };
-            if self.nodes[node] == winner {
+            let sides = &mut self.matches[node / 2];
+            if sides[node % 2] == entry {
                 return;
             }
-            self.nodes[node] = winner;
+            sides[node % 2] = entry;
+            entry = decide(*sides);
+            node /= 2;
         }
     }
+}
+
+/// The left side has the lower leaves, so it wins a tie.
+fn decide([left, right]: [Entry; 2]) -> Entry {
+    if right.at < left.at { right } else { left }
 }
 
 #[cfg(test)]

@@ -17,7 +17,11 @@ pub fn run(text: &str, seed: u64) -> SimOutcome {
 /// Runs a parsed file at `seed`.
 pub fn run_scenario(scenario: &Scenario, seed: u64) -> SimOutcome {
     let stop = AtomicBool::new(false);
-    let outside = Outside { stop: &stop, progress: &mut |_| {}, observer: None };
+    let outside = Outside {
+        stop: &stop,
+        progress: &mut |_| {},
+        observer: None,
+    };
     run_world(&scenario.settings, Seed(seed), outside).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -27,7 +31,10 @@ pub fn files(folder: &str) -> Vec<String> {
     let mut files: Vec<_> = std::fs::read_dir(&root)
         .unwrap_or_else(|error| panic!("{}: {error}", root.display()))
         .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "toml")
+        })
         .map(|path| path.to_string_lossy().into_owned())
         .collect();
     files.sort();

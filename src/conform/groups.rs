@@ -1,0 +1,222 @@
+//! Which cases go to which server: servers of our own for each set of batch limits, or the one
+//! given. Most of a case is quiet time, so several servers of our own run side by side.
+//!
+//! Leans on `local` and `real`, and on `model`.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+use serde_json::{Map, Value};
+
+use super::connection::Address;
+use super::local::{self, LocalServers};
+use super::model::{self, Model};
+use super::real::Real;
+use super::run::{Peer, Stop};
+use super::vector::Case;
+use super::{Against, NamedCase, Options};
+
+/// Servers of our own that run at the same time: single ones, and members of clusters.
+const SIDE_BY_SIDE: u64 = 6;
+
+/// What to do with a case and its peer, whose version is the last argument.
+pub(super) type Work<'a, T> = dyn Fn(&Case, &mut dyn Peer, &str) -> Result<T, Stop> + Sync + 'a;
+
+/// Hears what became of a case: its index, and what the work gave or why it was not done.
+pub(super) type Done<'a, T> = dyn FnMut(usize, Result<T, String>) + 'a;
+
+/// Brings each case together with its server. Cases of one server keep their order; `done` hears
+/// of cases as they end.
+///
+/// # Errors
+/// What the work gives, or a server that cannot be reached.
+pub(super) fn for_each_case<T: Send>(
+    cases: &[NamedCase<'_>],
+    options: &Options,
+    work: &Work<'_, T>,
+    done: &mut Done<'_, T>,
+) -> Result<(), Stop> {
+    match &options.against {
+        Against::Model => on_model(cases, options, work, done),
+        Against::Local => on_local_servers(cases, options, work, done),
+        Against::Server(address) => on_given_server(address, cases, options, work, done),
+    }
+}
+
+fn on_model<T>(
+    cases: &[NamedCase<'_>],
+    options: &Options,
+    work: &Work<'_, T>,
+    done: &mut Done<'_, T>,
+) -> Result<(), Stop> {
+    check_version(model::VERSION, options)?;
+    let mut model = Model::new();
+    for (index, named) in cases.iter().enumerate() {
+        options.interrupt.check()?;
+        match model::refuses(named.case) {
+            Some(why) => done(index, Err(why)),
+            None => done(index, Ok(work(named.case, &mut model, model::VERSION)?)),
+        }
+    }
+    Ok(())
+}
+
+fn on_given_server<T>(
+    address: &Address,
+    cases: &[NamedCase<'_>],
+    options: &Options,
+    work: &Work<'_, T>,
+    done: &mut Done<'_, T>,
+) -> Result<(), Stop> {
+    let mut real = Real::connect(address, options.interrupt.clone())?;
+    let version = real.version();
+    check_version(&version, options)?;
+    for (index, named) in cases.iter().enumerate() {
+        let case = named.case;
+        let why = if case.server_batch_limits.is_some() {
+            Some("needs a server with batch limits of its own: use --against local".to_owned())
+        } else if case.replicas > 1 && !real.is_clustered() {
+            Some(format!("needs a cluster of {}", case.replicas))
+        } else {
+            other_version(case, &version, options)
+        };
+        match why {
+            Some(why) => done(index, Err(why)),
+            None => done(index, Ok(work(case, &mut real, &version)?)),
+        }
+    }
+    Ok(())
+}
+
+/// Cases that one server can run: same replicas, same limits.
+struct Group {
+    replicas: u64,
+    limits: Option<Map<String, Value>>,
+    members: Vec<usize>,
+}
+
+fn groups(cases: &[NamedCase<'_>]) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for (index, named) in cases.iter().enumerate() {
+        let case = named.case;
+        let limits = &case.server_batch_limits;
+        let fitting = groups
+            .iter_mut()
+            .find(|group| group.replicas == case.replicas && group.limits == *limits);
+        match fitting {
+            Some(group) => group.members.push(index),
+            None => groups.push(Group {
+                replicas: case.replicas,
+                limits: limits.clone(),
+                members: vec![index],
+            }),
+        }
+    }
+    groups
+}
+
+/// What threads tell the caller's thread.
+type Report<T> = Result<(usize, Result<T, String>), Stop>;
+
+fn on_local_servers<T: Send>(
+    cases: &[NamedCase<'_>],
+    options: &Options,
+    work: &Work<'_, T>,
+    done: &mut Done<'_, T>,
+) -> Result<(), Stop> {
+    let version = local::version()?;
+    check_version(&version, options)?;
+    let stopped = AtomicBool::new(false);
+    for mut group in groups(cases) {
+        group.members.retain(|index| {
+            let why = other_version(cases[*index].case, &version, options);
+            let is_wanted = why.is_none();
+            if let Some(why) = why {
+                done(*index, Err(why));
+            }
+            is_wanted
+        });
+        let room = usize::try_from(SIDE_BY_SIDE / group.replicas.max(1)).unwrap_or(1);
+        let shards = room.clamp(1, group.members.len().max(1));
+        let next = AtomicUsize::new(0);
+        let (sender, receiver) = mpsc::channel::<Report<T>>();
+        thread::scope(|scope| {
+            for _ in 0..shards.min(group.members.len()) {
+                let sender = sender.clone();
+                let shard = Shard {
+                    group: &group,
+                    cases,
+                    options,
+                    next: &next,
+                    stopped: &stopped,
+                };
+                scope.spawn(move || {
+                    if let Err(stop) = shard.run(work, &sender) {
+                        shard.stopped.store(true, Ordering::Relaxed);
+                        // The caller's thread is gone only if it panics.
+                        let _ = sender.send(Err(stop));
+                    }
+                });
+            }
+            drop(sender);
+            let mut result = Ok(());
+            for report in receiver {
+                match report {
+                    Ok((index, outcome)) => done(index, outcome),
+                    Err(stop) => result = result.and(Err(stop)),
+                }
+            }
+            result
+        })?;
+    }
+    Ok(())
+}
+
+/// One server, or cluster, that takes cases of a group as it becomes free.
+#[derive(Clone, Copy)]
+struct Shard<'a> {
+    group: &'a Group,
+    cases: &'a [NamedCase<'a>],
+    options: &'a Options,
+    next: &'a AtomicUsize,
+    stopped: &'a AtomicBool,
+}
+
+impl Shard<'_> {
+    fn run<T>(&self, work: &Work<'_, T>, sender: &mpsc::Sender<Report<T>>) -> Result<(), Stop> {
+        let limits = self.group.limits.as_ref();
+        let (_servers, mut real) =
+            LocalServers::start_and_connect(self.group.replicas, limits, self.options)?;
+        let version = real.version();
+        while !self.stopped.load(Ordering::Relaxed) {
+            let position = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(index) = self.group.members.get(position) else {
+                break;
+            };
+            let outcome = work(self.cases[*index].case, &mut real, &version)?;
+            if sender.send(Ok((*index, Ok(outcome)))).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A server other than the one asked for is no server to measure with.
+fn check_version(version: &str, options: &Options) -> Result<(), Stop> {
+    match &options.server_version {
+        Some(wanted) if wanted != version => Err(Stop::Surroundings(format!(
+            "the server is {version}, not {wanted}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Replies of one version are no measure for another.
+fn other_version(case: &Case, version: &str, options: &Options) -> Option<String> {
+    (!options.recording && case.server_version != version).then(|| {
+        let recorded = &case.server_version;
+        format!("recorded on {recorded}, the server is {version}")
+    })
+}

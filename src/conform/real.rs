@@ -1,0 +1,348 @@
+//! A real server as the peer of a case: one connection for the case, one for the API.
+//!
+//! Leans on `connection` and `observe`. Calls are blocking; the runtime behind them has one thread.
+
+mod api;
+mod frames;
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+use tokio::runtime::Runtime;
+
+use super::Interrupt;
+use super::connection::{Address, Connection};
+use super::observe;
+use super::run::{Opened, Peer, Seen, Stop, Wanted};
+use super::vector::{Case, INBOX, Outgoing, STREAM};
+use crate::nats::wire::{ClientFrame, Publish, Token};
+use api::ApiClient;
+use frames::{count_advisories, outside_inbox, publish, seen};
+
+/// Where the server tells of abandoned atomic batches.
+const ADVISORY_SUBJECTS: &str = "$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED.>";
+/// Id of the subscription to them.
+const ADVISORY_SUBSCRIPTION: &str = "2";
+/// Quiet time of the recordings on one server.
+const QUIET_R1: Duration = Duration::from_millis(120);
+/// Quiet time of the recordings on three servers.
+const QUIET_R3: Duration = Duration::from_millis(250);
+/// Enough once everything expected is there, the server has answered a ping, and more publishes
+/// follow: a reply that comes later still shows at the next step.
+const QUIET_SHORT: Duration = Duration::from_millis(25);
+/// How long an expected reply may take on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How long an API answer may take.
+const API_PATIENCE: Duration = Duration::from_secs(10);
+/// How long it may take while asking whether the API answers at all.
+const READY_PATIENCE: Duration = Duration::from_millis(500);
+/// Most messages that `stored` reads back.
+const STORED_MAX: u64 = 100_000;
+
+/// A running server.
+pub struct Real {
+    runtime: Runtime,
+    address: Address,
+    api: ApiClient,
+    interrupt: Interrupt,
+    case: Option<OpenCase>,
+}
+
+/// The case under way.
+struct OpenCase {
+    connection: Connection,
+    quiet: Duration,
+    /// The stream was created by us, so it is ours to delete.
+    created: bool,
+}
+
+impl Real {
+    /// Connects to the server.
+    ///
+    /// # Errors
+    /// Nobody listens there, or it is no NATS server with JetStream.
+    pub fn connect(address: &Address, interrupt: Interrupt) -> Result<Self, Stop> {
+        let runtime = runtime()?;
+        let api = runtime.block_on(ApiClient::connect(address))?;
+        Ok(Self {
+            runtime,
+            address: address.clone(),
+            api,
+            interrupt,
+            case: None,
+        })
+    }
+
+    /// The version that the server names.
+    pub fn version(&self) -> String {
+        let version = self.api.info().get("version").and_then(Value::as_str);
+        version.unwrap_or("unknown").to_owned()
+    }
+
+    /// Whether the server is part of a cluster.
+    pub fn is_clustered(&self) -> bool {
+        self.api.info().get("cluster").is_some()
+    }
+
+    /// Lets time pass without a server.
+    pub(super) fn pause(span: Duration) -> Result<(), Stop> {
+        let runtime = runtime()?;
+        runtime.block_on(async { tokio::time::sleep(span).await });
+        Ok(())
+    }
+
+    /// Whether the API answers: a cluster that just started has to elect a leader first.
+    pub(super) fn is_ready(&mut self) -> bool {
+        let answer = self.call_within("INFO", b"", READY_PATIENCE);
+        answer.is_ok_and(|answer| answer.get("error").is_none())
+    }
+
+    /// An API call and its answer.
+    fn call(&mut self, subject: &str, body: &[u8]) -> Result<Value, Stop> {
+        self.call_within(subject, body, API_PATIENCE)
+    }
+
+    fn call_within(
+        &mut self,
+        subject: &str,
+        body: &[u8],
+        patience: Duration,
+    ) -> Result<Value, Stop> {
+        let call = self.api.call(subject, body, patience);
+        self.runtime.block_on(call)
+    }
+
+    /// Runs a future with the open case, on our thread.
+    fn with_case<T>(
+        &mut self,
+        work: impl AsyncFnOnce(&mut OpenCase) -> Result<T, Stop>,
+    ) -> Result<T, Stop> {
+        self.interrupt.check()?;
+        let case = self.case.as_mut().ok_or_else(no_case)?;
+        self.runtime.block_on(work(case))
+    }
+
+    /// Creates the stream; a cluster that just started may need a few attempts.
+    fn create(&mut self, case: &Case) -> Result<Opened, Stop> {
+        let config = Value::Object(case.initial_config.clone()).to_string();
+        let mut attempts = 0;
+        loop {
+            let answer = self.call(&format!("STREAM.CREATE.{STREAM}"), config.as_bytes())?;
+            let Some(error) = answer.get("error") else {
+                let level = answer.pointer("/config/metadata/_nats.req.level");
+                return Ok(Opened::Created {
+                    required_api_level: level.cloned(),
+                });
+            };
+            attempts += 1;
+            if !is_passing(error) || attempts > 100 || case.create_error.as_ref() == Some(error) {
+                return Ok(Opened::Refused(error.clone()));
+            }
+            self.wait(100)?;
+        }
+    }
+}
+
+fn no_case() -> Stop {
+    Stop::Surroundings("no case is open".to_owned())
+}
+
+/// Errors that pass: no answer, no peers or no leader yet, or the folder of a stream of the same
+/// name that was deleted a moment ago.
+fn is_passing(error: &Value) -> bool {
+    matches!(
+        error.get("err_code").and_then(Value::as_u64),
+        None | Some(10005 | 10008 | 10009 | 10049)
+    )
+}
+
+fn runtime() -> Result<Runtime, Stop> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Stop::Surroundings(format!("no runtime: {error}")))
+}
+
+impl Peer for Real {
+    fn open(&mut self, case: &Case) -> Result<Opened, Stop> {
+        let opened = self.create(case)?;
+        let exists = |error: &Value| {
+            matches!(
+                error.get("err_code").and_then(Value::as_u64),
+                Some(10058 | 10065)
+            )
+        };
+        if let Opened::Refused(error) = &opened
+            && case.create_error.is_none()
+            && exists(error)
+        {
+            let text = error.get("description").and_then(Value::as_str);
+            return Err(Stop::Surroundings(format!(
+                "the server has a stream `{STREAM}` or subjects `t.>` already, and conform does \
+                 not touch streams that it did not create ({})",
+                text.unwrap_or_default()
+            )));
+        }
+        if case.replicas > 1 && matches!(opened, Opened::Created { .. }) {
+            // The leader's interest in the subjects travels to the other servers.
+            Self::pause(QUIET_R3)?;
+        }
+        let mut connection = self.runtime.block_on(Connection::open(&self.address))?;
+        connection.subscribe(&format!("{INBOX}>"), "1")?;
+        connection.subscribe(ADVISORY_SUBJECTS, ADVISORY_SUBSCRIPTION)?;
+        for (index, subject) in outside_inbox(case).iter().enumerate() {
+            connection.subscribe(subject, &(index + 3).to_string())?;
+        }
+        self.runtime.block_on(connection.fence())?;
+        self.case = Some(OpenCase {
+            connection,
+            quiet: if case.replicas > 1 {
+                QUIET_R3
+            } else {
+                QUIET_R1
+            },
+            created: matches!(opened, Opened::Created { .. }),
+        });
+        Ok(opened)
+    }
+
+    fn write(&mut self, messages: &[Outgoing]) -> Result<(), Stop> {
+        self.with_case(async |case| {
+            for message in messages {
+                case.connection
+                    .send(&ClientFrame::Publish(publish(message)));
+            }
+            case.connection.fence().await
+        })
+    }
+
+    fn direct_get(&mut self, subject: &str, body: &[u8]) -> Result<(), Stop> {
+        let invalid = || Stop::Surroundings(format!("`{subject}` is no subject"));
+        let request = Publish {
+            subject: Token::new(subject).ok_or_else(invalid)?,
+            reply: Token::new(&format!("{INBOX}dg")),
+            header: None,
+            payload: Bytes::copy_from_slice(body),
+        };
+        self.with_case(async |case| {
+            case.connection.send(&ClientFrame::Publish(request));
+            case.connection.fence().await
+        })
+    }
+
+    fn settle(&mut self, wanted: Wanted) -> Result<Seen, Stop> {
+        let interrupt = self.interrupt.clone();
+        self.with_case(async |case| {
+            let connection = &mut case.connection;
+            let is_quick = case.quiet == QUIET_R1 && !wanted.whole_quiet_time;
+            let mut quiet = if is_quick { QUIET_SHORT } else { case.quiet };
+            let mut waited = Duration::ZERO;
+            loop {
+                interrupt.check()?;
+                let before = connection.messages.len();
+                connection.read_until_quiet(quiet).await?;
+                let is_moving = connection.messages.len() > before;
+                waited = if is_moving { quiet } else { waited + quiet };
+                let advisories = count_advisories(&connection.messages);
+                let replies = connection.messages.len() - advisories;
+                let is_missing = replies + usize::from(connection.closed) < wanted.replies
+                    || advisories < wanted.advisories;
+                if connection.closed || !is_missing || waited >= PATIENCE {
+                    return Ok(seen(connection));
+                }
+                quiet = case.quiet;
+            }
+        })
+    }
+
+    fn wait(&mut self, milliseconds: u64) -> Result<(), Stop> {
+        let interrupt = self.interrupt.clone();
+        let interrupted = async {
+            loop {
+                tokio::time::sleep(QUIET_R1).await;
+                interrupt.check()?;
+            }
+        };
+        let span = Duration::from_millis(milliseconds);
+        self.runtime
+            .block_on(async { tokio::time::timeout(span, interrupted).await })
+            .unwrap_or(Ok(()))
+    }
+
+    fn update(&mut self, config: &Map<String, Value>) -> Result<Option<Value>, Stop> {
+        let body = Value::Object(config.clone());
+        self.api(&format!("STREAM.UPDATE.{STREAM}"), &body)
+    }
+
+    fn api(&mut self, subject: &str, body: &Value) -> Result<Option<Value>, Stop> {
+        let bytes = match body {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            body => body.to_string(),
+        };
+        let answer = self.call(subject, bytes.as_bytes())?;
+        let error = answer.get("error").cloned();
+        if error.is_none() && subject == format!("STREAM.CREATE.{STREAM}") {
+            self.case.as_mut().ok_or_else(no_case)?.created = true;
+        }
+        Ok(error)
+    }
+
+    fn stored(&mut self) -> Result<Value, Stop> {
+        let broken =
+            |what: &str| Stop::Surroundings(format!("cannot read the stream back: {what}"));
+        let info = self.call(&format!("STREAM.INFO.{STREAM}"), b"")?;
+        let Some(state) = info.get("state") else {
+            return Ok(json!({ "error": info.get("error") }));
+        };
+        let number = |key: &str| state.get(key).and_then(Value::as_u64);
+        let (first, last) = (number("first_seq"), number("last_seq"));
+        let first = first.ok_or_else(|| broken("no first_seq"))?;
+        let last = last.ok_or_else(|| broken("no last_seq"))?;
+        if last.saturating_sub(first) >= STORED_MAX {
+            return Err(broken(&format!("more than {STORED_MAX} messages")));
+        }
+        let mut messages = Vec::new();
+        for sequence in first.max(1)..=last {
+            let request = json!({ "seq": sequence }).to_string();
+            let subject = format!("STREAM.MSG.GET.{STREAM}");
+            let answer = self.call(&subject, request.as_bytes())?;
+            let Some(message) = answer.get("message") else {
+                continue;
+            };
+            let text = |key: &str| message.get(key).and_then(Value::as_str).unwrap_or_default();
+            let bytes = |key: &str| {
+                STANDARD
+                    .decode(text(key))
+                    .map_err(|e| broken(&e.to_string()))
+            };
+            messages.push(observe::stored_message(
+                sequence,
+                text("subject"),
+                &bytes("hdrs")?,
+                bytes("data")?.len(),
+            ));
+        }
+        Ok(json!({
+            "messages": state.get("messages"),
+            "first_seq": first,
+            "last_seq": last,
+            "num_deleted": state.get("num_deleted"),
+            "msgs": messages,
+        }))
+    }
+
+    fn close(&mut self) -> Result<(), Stop> {
+        let Some(case) = self.case.take() else {
+            return Ok(());
+        };
+        drop(case.connection);
+        if case.created {
+            self.call(&format!("STREAM.DELETE.{STREAM}"), b"")?;
+        }
+        Ok(())
+    }
+}
