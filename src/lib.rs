@@ -22,6 +22,7 @@ pub mod judge;
 pub mod load;
 pub mod measure;
 pub mod scenario;
+pub mod watch;
 // floor 5: worlds
 pub mod conform;
 pub mod live;

@@ -1,4 +1,4 @@
-//! Batches: the pure machines of both ends, and the messages between them.
+//! Batches as pure machines: fast ingest here; atomic batches stand beside it when they come.
 //!
 //! Leans on `machine` and the words of `nats`.
 

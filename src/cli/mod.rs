@@ -2,18 +2,28 @@
 //!
 //! Leans on every floor below.
 
-mod conform;
+mod cost;
 mod exit;
+mod interrupt;
+mod output;
+mod progress;
+mod record;
+mod sim;
 
 pub use exit::Failure;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
-/// Simulates and load-tests NATS JetStream batch publishing (ADR-50).
+const ABOUT: &str = "\
+tidegate answers three questions about NATS JetStream batch publishing (ADR-50): which flow and
+outstanding-ack settings to use, why a publisher stalled, and how much a cluster takes. The same
+files run in a deterministic simulator and against real servers.";
+
+/// Simulates and load-tests NATS JetStream batch publishing (ADR-50)
 #[derive(Parser)]
-#[command(name = "tidegate", version, propagate_version = true)]
+#[command(name = "tidegate", version, propagate_version = true, long_about = ABOUT)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -21,21 +31,46 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Replay recorded exchanges against the server model or a real server
-    Conform(conform::ConformArguments),
+    /// Run scenario files in the deterministic simulator
+    Sim(sim::SimArguments),
+    /// Print shell completions
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the trace of one run (used by --check-determinism)
+    #[command(hide = true)]
+    Trace(sim::TraceArguments),
 }
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
+    // Usage errors end with 2 by themselves, help and version with 0.
     let arguments = Arguments::parse();
-    let result = match &arguments.command {
-        Command::Conform(arguments) => conform::conform(arguments),
-    };
-    match result {
+    match run(arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("tidegate: {failure}");
+            eprintln!(
+                "tidegate: {}",
+                crate::report::printable_lines(&failure.to_string())
+            );
             failure.exit_code()
         }
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Sim(arguments) => sim::sim(&arguments),
+        Command::Completions { shell } => {
+            clap_complete::generate(
+                shell,
+                &mut Arguments::command(),
+                "tidegate",
+                &mut std::io::stdout(),
+            );
+            Ok(())
+        }
+        Command::Trace(arguments) => sim::trace(&arguments),
     }
 }

@@ -1,1 +1,175 @@
-//! TBD
+//! Clients that publish a batch: one trait, and an adapter for each client code.
+//!
+//! An adapter drives one batch over a NATS connection and tells what its publisher sees in events.
+//! It has no task and no channel of its own. Leans on `event`, the words of `nats` and async-nats.
+
+mod core;
+mod extra;
+
+pub use self::core::CoreClient;
+pub use async_nats::jetstream::message::OutboundMessage as Message;
+pub use extra::ExtraClient;
+
+use std::future::Future;
+use std::time::Duration;
+
+use crate::event::{BatchNumber, Event, Outcome};
+use crate::machine::Time;
+use crate::nats::{BatchSequence, GapMode, Operation};
+
+/// The time, and an ear for events: what an adapter needs from the world that it runs in.
+pub trait Witness {
+    /// The moment, since the start of the run.
+    fn now(&self) -> Time;
+
+    /// Takes an event of the moment `at`, which was read from [`Witness::now`] and not later told
+    /// after a newer one.
+    fn tell(&self, at: Time, event: Event);
+}
+
+/// What one batch is published with.
+#[derive(Clone, Debug)]
+pub struct BatchSettings {
+    /// Number of the batch in the run.
+    pub batch: BatchNumber,
+    /// Initial and highest flow, 1..=65535.
+    pub flow: u16,
+    /// Flow acks that may be outstanding, 1..=3.
+    pub outstanding_acks: u8,
+    /// Gap mode.
+    pub gap: GapMode,
+    /// Longest wait for a reply.
+    pub ack_timeout: Duration,
+    /// Test the gate before a message is sent, as the Rust client 0.3.0 does. Core client only.
+    pub gate_before_publish: bool,
+    /// Ping while the first reply is awaited: not against 2.14, where such a ping opens a batch.
+    /// Core client only.
+    pub ping_while_opening: bool,
+}
+
+/// How far a batch has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// When the call ended: one reading of the clock, for the caller to go on with.
+    pub at: Time,
+    /// Newest ack sequence.
+    pub acknowledged: BatchSequence,
+}
+
+/// The end of a batch for its publisher.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BatchEnd {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The `err_code` (or 503, 429) that ended it; 0 without one.
+    pub code: u16,
+    /// Highest sequence known to be covered.
+    pub acknowledged: BatchSequence,
+    /// What the client said, for people; empty when there is nothing to say.
+    pub detail: String,
+}
+
+/// One batch under way.
+///
+/// The client publishes for its caller and waits where its own rules make it wait. When a call
+/// gives a [`BatchEnd`], the batch is over and the event of it is told.
+#[expect(
+    async_fn_in_trait,
+    reason = "every world drives its clients on one thread, so no bound is wanted"
+)]
+pub trait BatchClient: Sized {
+    /// Publishes the next message, which the load wanted at `intended`, and waits until the client
+    /// would take another (or, in clients that wait first, until this one is sent).
+    async fn offer(&mut self, message: Message, intended: Time) -> Result<Progress, BatchEnd>;
+
+    /// Lets the client do what it does between messages until `pause` is over. A client without a
+    /// background of its own just waits.
+    async fn progress(&mut self, pause: impl Future<Output = ()>) -> Result<Progress, BatchEnd>;
+
+    /// Ends the batch: with a last message that is stored, or without (end of batch).
+    async fn commit(self, last: Option<Message>, intended: Time) -> BatchEnd;
+
+    /// Leaves without a commit: the server forgets the batch after its idle timeout.
+    fn abandon(self, outcome: Outcome) -> BatchEnd;
+}
+
+/// Tells the events that every adapter tells in the same way.
+struct Teller<'w, W> {
+    world: &'w W,
+    batch: BatchNumber,
+    acknowledged: BatchSequence,
+}
+
+impl<'w, W: Witness> Teller<'w, W> {
+    const fn new(world: &'w W, batch: BatchNumber) -> Self {
+        Self {
+            world,
+            batch,
+            acknowledged: BatchSequence(0),
+        }
+    }
+
+    fn now(&self) -> Time {
+        self.world.now()
+    }
+
+    fn tell(&self, at: Time, event: Event) {
+        self.world.tell(at, event);
+    }
+
+    fn blocked(&self, at: Time) {
+        self.tell(at, Event::Blocked { batch: self.batch });
+    }
+
+    fn unblocked(&self, at: Time) {
+        self.tell(at, Event::Unblocked { batch: self.batch });
+    }
+
+    /// A flow ack came in; the highest one counts.
+    fn acked(&mut self, at: Time, flow: u16, sequence: BatchSequence) {
+        self.acknowledged = self.acknowledged.max(sequence);
+        let batch = self.batch;
+        self.tell(
+            at,
+            Event::AckSeen {
+                batch,
+                flow,
+                sequence,
+            },
+        );
+    }
+
+    fn published(
+        &self,
+        at: Time,
+        operation: Operation,
+        sequence: BatchSequence,
+        bytes: usize,
+        intended: Time,
+    ) {
+        let event = Event::Published {
+            batch: self.batch,
+            operation,
+            bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
+            sequence,
+            intended,
+        };
+        self.tell(at, event);
+    }
+
+    fn ended(&self, at: Time, outcome: Outcome, code: u16, detail: String) -> BatchEnd {
+        let event = Event::BatchEnded {
+            batch: self.batch,
+            outcome,
+            code,
+            acknowledged: self.acknowledged,
+        };
+        self.tell(at, event);
+        BatchEnd {
+            outcome,
+            code,
+            acknowledged: self.acknowledged,
+            detail,
+        }
+    }
+}

@@ -128,8 +128,21 @@ impl Event {
             Self::Dropped {
                 batch,
                 cause,
+                reply,
                 sequence,
-            } => [head(17, cause as u64, 0, batch.0), at, sequence.0, 0, 0],
+            } => [
+                head(17, cause as u64, u64::from(reply), batch.0),
+                at,
+                sequence.0,
+                0,
+                0,
+            ],
+            Self::ControlReceived {
+                batch,
+                operation,
+                sequence,
+            } => [head(25, operation as u64, 0, batch.0), at, sequence.0, 0, 0],
+            Self::AtRest { batch } => [head(26, 0, 0, batch.0), at, 0, 0, 0],
             Self::AckSent {
                 batch,
                 flow,
@@ -213,9 +226,11 @@ impl TraceHasher {
 
 impl Observer for TraceHasher {
     fn see(&mut self, at: Time, event: &Event) {
-        for word in event.encode(at) {
-            self.buffer.extend_from_slice(&word.to_le_bytes());
+        let mut bytes = [0; 40];
+        for (place, word) in bytes.chunks_exact_mut(8).zip(event.encode(at)) {
+            place.copy_from_slice(&word.to_le_bytes());
         }
+        self.buffer.extend_from_slice(&bytes);
         self.events += 1;
         if self.buffer.len() >= BUFFER_BYTES {
             self.hasher.update(&self.buffer);

@@ -2,11 +2,14 @@
 //!
 //! Both worlds tell their story in these events and in nothing else; measures, judges, results and
 //! charts read only them. Events are small and `Copy`, so that a run streams them and keeps none.
-//! Leans on `machine` and the words of `nats`.
+//! Leans on `machine`, the words of `nats` and the outcomes of `batch`.
 
 mod encode;
+mod table;
 
+pub use crate::batch::fast::publisher::Outcome;
 pub use encode::{EncodedEvent, TraceHasher};
+pub use table::BatchTable;
 
 use crate::machine::Time;
 use crate::nats::{BatchSequence, GapMode, Operation, StreamSequence};
@@ -20,28 +23,6 @@ pub struct PublisherId(pub u32);
 /// Batch ids on the wire are random names; events never order or hash by them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BatchNumber(pub u32);
-
-/// How a batch ended for its publisher.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[repr(u8)]
-pub enum Outcome {
-    /// A PubAck answered the commit.
-    Committed = 0,
-    /// The server ended the batch early (gap, refused message) and said so in a PubAck.
-    EndedByServer = 1,
-    /// The server refused the batch with an error: the code is in the event.
-    Refused = 2,
-    /// No reply within the ack timeout.
-    TimedOut = 3,
-    /// Nobody listens on the subject (status 503).
-    NoResponders = 4,
-    /// The publisher left without a commit, as the file says.
-    Abandoned = 5,
-    /// The run ended first (Ctrl-C, time limit).
-    Interrupted = 6,
-    /// The client gave up for a reason of its own (a frame it cannot read, a closed connection).
-    ClientError = 7,
-}
 
 /// What a server, its stream or a link did to a frame: the reason of an [`Event::Dropped`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -101,7 +82,7 @@ pub enum Event {
     Blocked { batch: BatchNumber },
     /// The gate opened again (or the wait ended in another way).
     Unblocked { batch: BatchNumber },
-    /// A flow ack reached the publisher.
+    /// A flow ack reached the publisher. `flow` 0: the client does not tell it.
     AckSeen {
         batch: BatchNumber,
         flow: u16,
@@ -168,10 +149,17 @@ pub enum Event {
         code: u16,
         sequence: BatchSequence,
     },
-    /// A frame was lost.
+    /// A frame was lost: a reply on its way to the client, else a message on its way in.
     Dropped {
         batch: BatchNumber,
         cause: DropCause,
+        reply: bool,
+        sequence: BatchSequence,
+    },
+    /// An end of batch or a ping reached the server (stored messages tell their arrival).
+    ControlReceived {
+        batch: BatchNumber,
+        operation: Operation,
         sequence: BatchSequence,
     },
     /// A flow ack left the server.
@@ -202,6 +190,10 @@ pub enum Event {
     /// An error in place of a PubAck left the server.
     RefusalSent { batch: BatchNumber, code: u16 },
 
+    /// Nothing of this batch is under way: no frame on its links, nothing in the server's queues.
+    /// Told where a wait ends without its reply, so that a slow reply is not taken for a stall.
+    AtRest { batch: BatchNumber },
+
     // -- surroundings ------------------------------------------------------------------------
     /// A fault of the file fired; numbered from 0 in the order of the file.
     Fault { fault: u32 },
@@ -211,6 +203,39 @@ pub enum Event {
         code: u16,
         latency: Time,
     },
+}
+
+impl Event {
+    /// The batch that the event is about, if it is about one.
+    #[inline]
+    pub const fn batch(&self) -> Option<BatchNumber> {
+        match *self {
+            Self::BatchStarted { batch, .. }
+            | Self::Published { batch, .. }
+            | Self::Blocked { batch }
+            | Self::Unblocked { batch }
+            | Self::AckSeen { batch, .. }
+            | Self::GapSeen { batch, .. }
+            | Self::ErrorSeen { batch, .. }
+            | Self::PubAckSeen { batch, .. }
+            | Self::RefusalSeen { batch, .. }
+            | Self::BatchEnded { batch, .. }
+            | Self::BatchOpened { batch, .. }
+            | Self::BatchForgotten { batch, .. }
+            | Self::Stored { batch, .. }
+            | Self::Deduplicated { batch, .. }
+            | Self::Rejected { batch, .. }
+            | Self::Dropped { batch, .. }
+            | Self::ControlReceived { batch, .. }
+            | Self::AckSent { batch, .. }
+            | Self::GapSent { batch, .. }
+            | Self::ErrorSent { batch, .. }
+            | Self::PubAckSent { batch, .. }
+            | Self::RefusalSent { batch, .. }
+            | Self::AtRest { batch } => Some(batch),
+            Self::PublisherDone { .. } | Self::Fault { .. } | Self::ApiAnswered { .. } => None,
+        }
+    }
 }
 
 /// Reads events as they happen. It cannot answer, so no run depends on who watches it.

@@ -1,1 +1,32 @@
-//! TBD
+//! The live world: the same files, run with real clients against real servers.
+//!
+//! `fetch` finds a nats-server, `local` runs one, `target` makes the stream, `fleet` publishes,
+//! `verify` compares. Leans on `load`, `client`, `scenario` and `event`. It and `sim` never see
+//! each other.
+
+mod alarm;
+mod claims;
+mod clock;
+mod connect;
+mod error;
+mod fetch;
+mod fleet;
+mod interrupt;
+mod local;
+mod probe;
+mod readback;
+mod run;
+mod target;
+mod verify;
+
+pub use claims::{Claim, Claims};
+pub use clock::Clock;
+pub use connect::{Connection, Connector};
+pub use error::LiveError;
+pub use fetch::{DEFAULT_VERSION, Server, Source, Surroundings, find_server};
+pub use fleet::{Ended, PublisherFailure};
+pub use interrupt::Interrupts;
+pub use local::{LocalServers, Options};
+pub use run::{LiveOutcome, RunOptions, check_scenario, run};
+pub use target::Target;
+pub use verify::{Finding, ReadBack};

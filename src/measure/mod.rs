@@ -1,1 +1,24 @@
-//! TBD
+//! What a run measured: latencies, throughput, flow, gaps, fairness, from the stream of events.
+//!
+//! [`Recorder`] watches a run in constant memory and ends in a [`Summary`], the part of a result
+//! that comes from events. Leans on `event`, `machine` and the words of `nats`.
+
+mod batches;
+mod columns;
+mod distribution;
+mod finish;
+mod groups;
+mod in_flight;
+mod observe;
+mod recorder;
+mod series;
+mod summary;
+
+pub use columns::{FlowSeries, LatencySeries, Series};
+pub use distribution::{Distribution, DistributionError, LatencyHistogram, latency_histogram};
+pub use groups::Group;
+pub use recorder::{Options, Recorder};
+pub use summary::{
+    BatchTotals, Ending, FaultTimes, GroupSummary, StallTime, Summary, Throughput, Totals, Window,
+    jain, rounded,
+};

@@ -19,21 +19,30 @@ pub struct Link {
     free: Time,
     /// Arrival of the newest frame: later ones never overtake it.
     last_arrival: Time,
+    /// Bytes that the wire can carry in one round trip: with that many in the window and nothing
+    /// late, it never shuts.
+    round_trip_bytes: u64,
+    /// The window may shut: frames are counted.
+    counting: bool,
     under_way: u64,
-    /// Frames still counted in the window: when they stop counting, and their bytes. Only kept
-    /// while the window could shut.
+    /// Frames counted in the window: when they stop counting, and their bytes.
     unacknowledged: VecDeque<(Time, u64)>,
 }
 
 impl Link {
     /// A link with this one-way `latency`, `bits_per_second` (1 or more) and `window` in bytes.
     pub fn new(latency: Time, bits_per_second: u64, window: u64) -> Self {
+        let picoseconds_per_byte = 8_000_000_000_000 / bits_per_second.max(1);
+        let round_trip_picoseconds = u128::from(latency.as_nanos()) * 2_000;
+        let round_trip_bytes = round_trip_picoseconds / u128::from(picoseconds_per_byte.max(1));
         Self {
             latency,
-            picoseconds_per_byte: 8_000_000_000_000 / bits_per_second.max(1),
+            picoseconds_per_byte,
             window: window.max(1),
             free: Time::ZERO,
             last_arrival: Time::ZERO,
+            round_trip_bytes: u64::try_from(round_trip_bytes).unwrap_or(u64::MAX),
+            counting: false,
             under_way: 0,
             unacknowledged: VecDeque::new(),
         }
@@ -42,9 +51,29 @@ impl Link {
     /// Passes a frame of `bytes` at `now`, with `extra` latency of its own (jitter, a fault), and
     /// returns its arrival. Arrivals never go back.
     pub fn pass(&mut self, now: Time, bytes: u64, extra: Time) -> Time {
+        let fits = self.round_trip_bytes.saturating_add(bytes) <= self.window;
+        self.counting |= extra > Time::ZERO || !fits;
         let mut start = now.max(self.free);
+        if self.counting {
+            start = self.wait_for_room(start, bytes);
+        }
+        let span = (bytes * self.picoseconds_per_byte).div_ceil(1_000);
+        self.free = start + Time::from_nanos(span);
+        let arrival = (self.free + self.latency + extra).max(self.last_arrival);
+        self.last_arrival = arrival;
+        if self.counting {
+            self.under_way += bytes;
+            self.unacknowledged
+                .push_back((arrival + self.latency, bytes));
+        }
+        arrival
+    }
+
+    /// When the window has room for a frame, from `start` on. A frame larger than the window
+    /// passes alone.
+    fn wait_for_room(&mut self, mut start: Time, bytes: u64) -> Time {
         while let Some(&(freed, size)) = self.unacknowledged.front() {
-            let fits = self.under_way == 0 || self.under_way + bytes <= self.window;
+            let fits = self.under_way + bytes <= self.window;
             if freed > start && fits {
                 break;
             }
@@ -52,13 +81,7 @@ impl Link {
             self.under_way -= size;
             self.unacknowledged.pop_front();
         }
-        self.free = start + Time::from_nanos((bytes * self.picoseconds_per_byte).div_ceil(1_000));
-        let arrival = (self.free + self.latency + extra).max(self.last_arrival);
-        self.last_arrival = arrival;
-        self.under_way += bytes;
-        self.unacknowledged
-            .push_back((arrival + self.latency, bytes));
-        arrival
+        start
     }
 }
 

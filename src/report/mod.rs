@@ -1,1 +1,25 @@
-//! TBD
+//! Telling what a run did: result files, terminal table, charts, and one page that holds it all.
+//!
+//! Everything here reads a [`RunResult`] and nothing of the worlds, so a result says the same years
+//! later. Leans on `measure` and `scenario`.
+
+pub mod chart;
+mod file;
+mod html;
+mod result;
+pub mod schema;
+#[cfg(test)]
+mod synthetic;
+mod table;
+mod text;
+mod verdict;
+
+pub use file::{ResultFile, RunSet, SetSummary, write_atomically};
+pub use html::page;
+pub use result::{
+    Cost, FORMAT, LeaderChange, RunRecord, RunResult, Stall, Verdict, Violation, World,
+    replay_command,
+};
+pub use table::{set_table, table};
+pub use text::{duration, escape_html, printable};
+pub use verdict::{Judgement, judge};

@@ -11,24 +11,30 @@ use crate::units::Span;
 pub struct Fault {
     /// What happens.
     pub action: FaultAction,
-    /// Where it happens.
+    /// Where it happens; not for `cut`.
     #[serde(default)]
     pub place: FaultPlace,
     /// Which frames are meant; not for `cut`.
     pub frame: Option<FrameKind>,
     /// The publisher whose frames are meant, from 0; absent: each publisher, counted apart.
+    #[schemars(range(min = 0, max = 99_999))]
     pub publisher: Option<u32>,
-    /// The n-th such frame, from 1.
+    /// The n-th such frame, from 1; absent: the first.
+    #[schemars(range(min = 1, max = 9_223_372_036_854_775_807_u64))]
     pub nth: Option<u64>,
-    /// So many frames from the n-th on.
+    /// So many frames from the n-th on; not for `cut`.
     #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 9_223_372_036_854_775_807_u64))]
     pub count: u64,
     /// How much later a delayed frame (and with it the lane behind it) arrives; for a duplicate,
     /// how much later the copy does.
+    #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1h"))]
     pub delay: Option<Span>,
-    /// When a link is cut.
+    /// When a link is cut; `cut` only, and it needs this.
+    #[schemars(extend("x-minimum" = "0s", "x-maximum" = "24h"))]
     pub from: Option<Span>,
-    /// When it heals; absent: never.
+    /// When it heals, after `from`; absent: never. `cut` only.
+    #[schemars(extend("x-minimum" = "0s", "x-maximum" = "24h"))]
     pub until: Option<Span>,
 }
 
@@ -47,8 +53,11 @@ pub enum FaultAction {
     /// The frame arrives twice.
     Duplicate,
     /// Nothing passes the link between a publisher and the server, in either direction, from
-    /// `from` until `until`.
+    /// `from` until `until`: what is sent then, or is under way, is lost.
     Cut,
+    /// As a cut, but what is sent, or is under way, waits until the end: a living TCP connection
+    /// over a route that is down.
+    Hold,
 }
 
 /// Where a fault acts. A frame lost at the server's output or on the route is *synthetic*: a living

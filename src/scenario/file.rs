@@ -1,8 +1,11 @@
-//! The whole file: reading, checking, and the errors that name file, line and key.
+//! The whole file as a value: what a parsed file says, and what must come out of its run.
+//!
+//! Leans on the sections beside it and on `units`. Ranges stand at the fields; `shape` reads them there.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::path::Lines;
 use super::{DiskSettings, Fault, NetworkSettings, Publishers, ServerSettings, StreamSettings};
 use crate::units::Span;
 
@@ -13,6 +16,8 @@ pub struct Scenario {
     pub file: String,
     /// What it says, with defaults filled in.
     pub settings: Settings,
+    /// Where each key stands, for errors that come later.
+    pub(super) lines: Lines,
 }
 
 /// A scenario or workload file.
@@ -20,22 +25,28 @@ pub struct Scenario {
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// Version of the format: 1.
+    #[schemars(range(min = 1, max = 1))]
     pub format: u32,
     /// What the file is about, in one line.
+    #[schemars(length(min = 1, max = 200))]
     pub about: String,
     /// The seed when none is given on the command line.
     #[serde(default = "one")]
+    #[schemars(range(min = 0, max = 9_223_372_036_854_775_807_u64))]
     pub seed: u64,
     /// The run ends at the latest then, and who has not ended is interrupted. At most 24h.
     #[serde(default = "time_limit")]
+    #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "24h"))]
     pub time_limit: Span,
-    /// Measures leave out this much of the start.
+    /// Measures leave out this much of the start; shorter than `time_limit`.
     #[serde(default)]
+    #[schemars(extend("x-minimum" = "0s", "x-maximum" = "24h"))]
     pub warm_up: Span,
     /// The stream.
     #[serde(default)]
     pub stream: StreamSettings,
     /// Who publishes; at least one group.
+    #[schemars(length(min = 1, max = 1000))]
     pub publishers: Vec<Publishers>,
     /// The modelled server; scenarios only.
     pub server: Option<ServerSettings>,
@@ -45,6 +56,7 @@ pub struct Settings {
     pub network: Option<NetworkSettings>,
     /// What goes wrong; scenarios only.
     #[serde(default)]
+    #[schemars(length(min = 0, max = 1000))]
     pub faults: Vec<Fault>,
     /// What must come out.
     #[serde(default)]
@@ -66,20 +78,28 @@ pub struct Expect {
     /// The verdict.
     pub verdict: ExpectedVerdict,
     /// Messages stored.
+    #[schemars(range(min = 0, max = 9_223_372_036_854_775_807_u64))]
     pub stored: Option<u64>,
     /// Messages published and not stored.
+    #[schemars(range(min = 0, max = 9_223_372_036_854_775_807_u64))]
     pub lost: Option<u64>,
     /// Gaps seen by publishers.
+    #[schemars(range(min = 0, max = 9_223_372_036_854_775_807_u64))]
     pub gaps: Option<u64>,
     /// Publishers that stalled.
+    #[schemars(range(min = 0, max = 100_000))]
     pub stalls: Option<u64>,
     /// Pings: at least so many.
+    #[schemars(range(min = 0, max = 9_223_372_036_854_775_807_u64))]
     pub pings_min: Option<u64>,
     /// Pings: at most so many.
+    #[schemars(range(min = 0, max = 9_223_372_036_854_775_807_u64))]
     pub pings_max: Option<u64>,
     /// Error codes that publishers may see; any other makes the verdict `failed`.
+    #[schemars(length(min = 0, max = 100))]
     pub errors: Vec<u16>,
     /// Judges that must object, by name, with `verdict = "violation"`.
+    #[schemars(length(min = 0, max = 100))]
     pub judges: Vec<String>,
 }
 
@@ -96,18 +116,4 @@ pub enum ExpectedVerdict {
     Stall,
     /// A publisher ends with an error that is not expected.
     Failed,
-}
-
-/// Bad input: one sentence for the user.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{file}{}{}: {message}", line.map(|line| format!(":{line}")).unwrap_or_default(), key.as_ref().map(|key| format!(": {key}")).unwrap_or_default())]
-pub struct InputError {
-    /// The file, as given by the user.
-    pub file: String,
-    /// Line, from 1.
-    pub line: Option<usize>,
-    /// The key, as a dotted path.
-    pub key: Option<String>,
-    /// What is wrong and what is allowed.
-    pub message: String,
 }

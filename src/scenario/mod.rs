@@ -5,17 +5,33 @@
 //! bad input with file, line, key and what is allowed. Leans on `units`, the words of `nats`, and
 //! the settings of the cores.
 
+mod check;
+mod error;
 mod faults;
 mod file;
+mod path;
 mod publishers;
+mod read;
+mod schema;
+mod set;
+mod shape;
 mod stream;
+mod subjects;
 mod surroundings;
+mod worlds;
+
+pub use error::InputError;
 
 pub use faults::{Fault, FaultAction, FaultPlace, FrameKind};
-pub use file::{Expect, ExpectedVerdict, InputError, Scenario, Settings};
+pub use file::{Expect, ExpectedVerdict, Scenario, Settings};
 pub use publishers::{
     Arrival, ClientKind, Commit, GapWord, Gate, HeaderRule, Pause, PayloadSize, Publishers,
     SizeRange, Subjects,
 };
+pub use read::config_hash;
+pub use schema::{scenario_schema, workload_schema};
 pub use stream::{Discard, Storage, StreamSettings};
 pub use surroundings::{Defect, DiskSettings, NetworkSettings, ServerSettings, SyncPolicy};
+
+#[cfg(test)]
+mod tests;

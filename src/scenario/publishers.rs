@@ -10,50 +10,77 @@ use crate::units::{Bytes, Span};
 #[serde(deny_unknown_fields, default)]
 pub struct Publishers {
     /// Name of the group, shown in results.
+    #[schemars(length(min = 1, max = 100))]
     pub name: String,
     /// How many publishers, 1..=100000. Each has a connection of its own.
+    #[schemars(range(min = 1, max = 100_000))]
     pub count: u32,
     /// Which client code publishes.
     pub client: ClientKind,
     /// Initial and highest flow: an ack every this many messages, 1..=65535.
+    #[schemars(range(min = 1, max = 65_535))]
     pub flow: u16,
     /// Flow acks that may be outstanding before the gate shuts, 1..=3 (ADR-50, "Flow Control").
+    #[schemars(range(min = 1, max = 3))]
     pub outstanding_acks: u8,
     /// What a gap does: `"fail"` ends the batch, `"ok"` goes on.
     pub gap: GapWord,
     /// Longest wait for an ack; a ping goes out every third of it. 1ms..=1h.
+    #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "1h"))]
     pub ack_timeout: Span,
     /// Where the gate is tested. ADR-50 publishes first; `"before-publish"` is the gate of the
     /// Rust client 0.3.0. Core client only.
     pub gate: Gate,
+    /// Ping when nothing was sent for this long, so that the server keeps an idle batch; absent:
+    /// no such pings. Core client only.
+    #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "1h"))]
+    pub idle_ping: Option<Span>,
+    /// Count a refused message (gap mode ok) as acked, so that a window of refused messages does
+    /// not shut the gate for good. ADR-50 does not say so. Core client only.
+    pub errors_count_as_acks: bool,
+    /// The client's own time for each message; simulator only.
+    #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1s"))]
+    pub publish_cost: Span,
     /// Messages per batch, 1..=4294967295; a commit that stores a message counts.
+    #[schemars(range(min = 1, max = 4_294_967_295_u32))]
     pub messages: u32,
     /// Batches that each publisher sends, one after the other, 1..=1000000; 0: until `stop`.
+    #[schemars(range(min = 0, max = 1_000_000))]
     pub batches: u32,
     /// How a batch ends.
     pub commit: Commit,
-    /// Payload: a size, or `{ min, max }` for sizes drawn evenly.
+    /// Payload: a size, or `{ min, max }` for sizes drawn evenly. 0B..=64MiB.
+    #[schemars(extend("x-minimum" = "0B", "x-maximum" = "64MiB"))]
     pub payload: PayloadSize,
     /// Subject; `{publisher}` becomes the publisher's number. Must match the stream's subjects.
+    #[schemars(length(min = 1, max = 255))]
     pub subject: String,
     /// Spread over this many subjects: `.0`, `.1`, … is appended in turn. 1..=1000000.
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub subjects: u32,
     /// When messages are offered.
     pub arrival: Arrival,
-    /// Messages per second of each publisher, for `constant` and `poisson` arrivals. Above 0, at
-    /// most 10000000.
+    /// Messages per second of each publisher, for `constant` and `poisson` arrivals only. Above 0,
+    /// at most 10000000.
+    #[schemars(range(max = 10_000_000), extend("exclusiveMinimum" = 0))]
     pub rate_per_second: Option<f64>,
-    /// When the first publisher of the group starts.
+    /// When the first publisher of the group starts, before `time_limit`.
+    #[schemars(extend("x-minimum" = "0s", "x-maximum" = "24h"))]
     pub start: Span,
     /// Time between the starts of two publishers of the group.
+    #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1h"))]
     pub stagger: Span,
-    /// When the group stops offering messages and ends its batches as `commit` says.
+    /// When the group stops offering messages and ends its batches as `commit` says; absent: when
+    /// all its batches are sent.
+    #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "24h"))]
     pub stop: Option<Span>,
-    /// Idle times, in the order of messages.
+    /// Idle times of the application in each batch, in the order of messages.
+    #[schemars(length(min = 0, max = 1000))]
     pub pauses: Vec<Pause>,
     /// Give each message a `Nats-Msg-Id`.
     pub message_ids: bool,
     /// Extra headers on some messages.
+    #[schemars(length(min = 0, max = 1000))]
     pub headers: Vec<HeaderRule>,
 }
 
@@ -68,6 +95,9 @@ impl Default for Publishers {
             gap: GapWord::Fail,
             ack_timeout: Span(crate::machine::Time::from_secs(5)),
             gate: Gate::AfterPublish,
+            idle_ping: None,
+            errors_count_as_acks: false,
+            publish_cost: Span(crate::machine::Time::from_nanos(600)),
             messages: 10_000,
             batches: 1,
             commit: Commit::Eob,
@@ -146,8 +176,10 @@ pub enum PayloadSize {
 #[serde(deny_unknown_fields)]
 pub struct SizeRange {
     /// Smallest.
+    #[schemars(extend("x-minimum" = "0B", "x-maximum" = "64MiB"))]
     pub min: Bytes,
     /// Largest.
+    #[schemars(extend("x-minimum" = "0B", "x-maximum" = "64MiB"))]
     pub max: Bytes,
 }
 
@@ -168,9 +200,11 @@ pub enum Arrival {
 #[serde(deny_unknown_fields)]
 pub struct Pause {
     /// After this many messages of the batch, 1 or more.
+    #[schemars(range(min = 1, max = 4_294_967_295_u32))]
     pub after: u32,
     /// For this long.
     #[serde(rename = "for")]
+    #[schemars(extend("x-minimum" = "1us", "x-maximum" = "24h"))]
     pub span: Span,
 }
 
@@ -179,12 +213,16 @@ pub struct Pause {
 #[serde(deny_unknown_fields)]
 pub struct HeaderRule {
     /// First batch sequence, 1 or more.
+    #[schemars(range(min = 1, max = 4_294_967_295_u32))]
     pub from: u32,
     /// Last batch sequence, at least `from`.
+    #[schemars(range(min = 1, max = 4_294_967_295_u32))]
     pub to: u32,
     /// Header name.
+    #[schemars(length(min = 1, max = 100))]
     pub name: String,
     /// Header value.
+    #[schemars(length(min = 0, max = 4096))]
     pub value: String,
 }
 

@@ -11,26 +11,34 @@ use crate::units::{Bytes, Span};
 #[serde(deny_unknown_fields, default)]
 pub struct StreamSettings {
     /// Name.
+    #[schemars(length(min = 1, max = 255))]
     pub name: String,
     /// Subjects, with wildcards.
+    #[schemars(length(min = 1, max = 1000))]
     pub subjects: Vec<String>,
     /// Where messages are kept.
     pub storage: Storage,
     /// Replicas, 1, 3 or 5. The simulator models 1 for now.
+    #[schemars(extend("enum" = [1, 3, 5]))]
     pub replicas: u8,
     /// What happens at a limit.
     pub discard: Discard,
     /// Most messages kept.
+    #[schemars(range(min = 1, max = 9_223_372_036_854_775_807_u64))]
     pub max_messages: Option<u64>,
     /// Most bytes kept.
+    #[schemars(extend("x-minimum" = "1B", "x-maximum" = "1048576GiB"))]
     pub max_bytes: Option<Bytes>,
     /// Largest message: headers and payload.
+    #[schemars(extend("x-minimum" = "1B", "x-maximum" = "64MiB"))]
     pub max_message_size: Option<Bytes>,
     /// Most messages kept of one subject.
+    #[schemars(range(min = 1, max = 9_223_372_036_854_775_807_u64))]
     pub max_messages_per_subject: Option<u64>,
     /// With `discard = "new"`: refuse at the limit of a subject, too.
     pub discard_new_per_subject: bool,
     /// How long message ids are remembered.
+    #[schemars(extend("x-minimum" = "100ms", "x-maximum" = "24h"))]
     pub duplicate_window: Span,
     /// Whether the stream takes fast batches.
     pub allow_batched: bool,

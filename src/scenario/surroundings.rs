@@ -11,26 +11,37 @@ use crate::units::{BitRate, Bytes, Span};
 #[serde(deny_unknown_fields, default)]
 pub struct ServerSettings {
     /// Which nats-server is modelled: `"2.15.1"`.
+    #[schemars(extend("enum" = ["2.15.1"]))]
     pub version: String,
     /// Flow shared by the fast batches of a stream, 1..=65535.
+    #[schemars(range(min = 1, max = 65_535))]
     pub flow_total: u16,
     /// A batch without messages for this long is forgotten.
+    #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "24h"))]
     pub batch_idle_timeout: Span,
     /// Most fast batches in flight on a stream, 1 or more.
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub batches_per_stream: u32,
     /// Most fast batches in flight on the server, 1 or more.
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub batches_per_server: u32,
     /// Most messages in the ingest queue of a stream, 1 or more.
+    #[schemars(range(min = 1, max = 100_000_000))]
     pub ingest_messages: u32,
     /// Most bytes in the ingest queue of a stream.
+    #[schemars(extend("x-minimum" = "1KiB", "x-maximum" = "1024GiB"))]
     pub ingest_bytes: Bytes,
     /// Server time for each message taken from the ingest queue.
+    #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1s"))]
     pub message_cost: Span,
     /// Server time for each KiB of such a message.
+    #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1s"))]
     pub kibibyte_cost: Span,
     /// Server time for an API call.
+    #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1m"))]
     pub api_cost: Span,
     /// Bugs switched on in the model or the core client, for the judges to find.
+    #[schemars(length(min = 0, max = 100))]
     pub defects: Vec<Defect>,
 }
 
@@ -77,12 +88,16 @@ pub enum Defect {
 #[serde(deny_unknown_fields, default)]
 pub struct NetworkSettings {
     /// One-way latency.
+    #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1m"))]
     pub latency: Span,
     /// Largest extra latency, drawn evenly for each frame; order is kept.
+    #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1m"))]
     pub jitter: Span,
     /// Bandwidth.
+    #[schemars(extend("x-minimum" = "1kbit/s", "x-maximum" = "1000Gbit/s"))]
     pub bandwidth: BitRate,
     /// Most bytes under way, unacknowledged by the far end.
+    #[schemars(extend("x-minimum" = "1B", "x-maximum" = "1GiB"))]
     pub window: Bytes,
 }
 
@@ -102,12 +117,15 @@ impl Default for NetworkSettings {
 #[serde(deny_unknown_fields, default)]
 pub struct DiskSettings {
     /// Time of one write call, without its bytes.
+    #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1m"))]
     pub write_latency: Span,
     /// Bytes per second.
+    #[schemars(extend("x-minimum" = "1kB", "x-maximum" = "1000GB"))]
     pub bytes_per_second: Bytes,
     /// When written data is synced.
     pub sync: SyncPolicy,
     /// Time of one sync.
+    #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1m"))]
     pub sync_latency: Span,
 }
 

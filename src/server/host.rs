@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use super::message::{Control, Fact, Publish, Reply, ReplyTo};
+use super::message::{ConnectionId, Control, Fact, Publish, Reply, ReplyTo};
 use super::{Action, ServerModel, Source};
 use crate::machine::{Sink, Time};
 use crate::nats::BatchSequence;
@@ -97,6 +97,14 @@ impl Host {
 
     pub(super) const fn turn_end(&self) -> Time {
         self.turn_end
+    }
+
+    /// Whether a message or an answer of this connection is inside.
+    pub(super) fn holds(&self, connection: ConnectionId) -> bool {
+        let waiting = self.ingest.messages.iter().chain(&self.turn.messages);
+        let mut waiting = waiting.filter_map(|publish| publish.reply);
+        waiting.any(|to| to.connection == connection)
+            || self.out.iter().any(|(to, _)| to.connection == connection)
     }
 
     /// How much of the ingest queue the current slice was, in thousandths of a full one.

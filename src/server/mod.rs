@@ -20,7 +20,7 @@ use crate::stream::subjects::{Subjects, matches};
 use crate::stream::{Stream, Surroundings};
 use api::{ApiAnswer, ApiCall, ApiFailure, ApiRequest};
 use host::Host;
-use message::{Fact, Publish, Reply, ReplyTo, SubjectId};
+use message::{ConnectionId, Fact, Publish, Reply, ReplyTo, SubjectId};
 
 /// What the modelled server is like.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -228,6 +228,15 @@ impl Server {
         self.answer(now, request, out)
     }
 
+    /// Whether anything of a connection is inside: a message not yet dealt with, or an answer not
+    /// yet sent. Looks through the queues.
+    pub fn holds(&self, connection: ConnectionId) -> bool {
+        self.hosts
+            .iter()
+            .flatten()
+            .any(|host| host.holds(connection))
+    }
+
     fn publish(&mut self, now: Time, publish: Publish, out: &mut dyn Sink<Action>) {
         let route = self.routes.get(publish.subject.0 as usize);
         let route = route.copied().unwrap_or(NOWHERE);
@@ -298,19 +307,16 @@ impl Server {
 
     /// What comes up next, and when. Of two at the same time, timers go first, then loops.
     fn next(&self) -> Option<(Time, Due)> {
-        let hosts = self.hosts.iter().enumerate();
-        let hosts = hosts.filter_map(|(index, host)| Some((index as u32, host.as_ref()?)));
-        let call = self.calls.front().map(|call| (call.at, Due::Call));
-        hosts
-            .flat_map(|(index, host)| {
-                [
-                    (host.stream.due(), Due::Timers(index)),
-                    (host.turn_end(), Due::Turn(index)),
-                ]
-            })
-            .chain(call)
-            .min()
-            .filter(|(at, _)| *at < Time::NEVER)
+        let mut next = (Time::NEVER, Due::Call);
+        for (index, host) in (0..).zip(&self.hosts) {
+            let Some(host) = host else { continue };
+            next = next.min((host.stream.due(), Due::Timers(index)));
+            next = next.min((host.turn_end(), Due::Turn(index)));
+        }
+        if let Some(call) = self.calls.front() {
+            next = next.min((call.at, Due::Call));
+        }
+        (next.0 < Time::NEVER).then_some(next)
     }
 
     fn route(&self, subject: &str) -> u32 {
@@ -379,3 +385,6 @@ impl Machine for Server {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@
 //! Leans on `ask`.
 
 use super::ask::{self, Asked, Rollup};
-use super::config::{Discard, StreamConfig};
+use super::config::{Discard, Retention, StreamConfig};
 use super::subjects::{self, Subjects};
 use super::{Stream, Surroundings};
 use crate::batch::message::{Publish, SubjectId};
@@ -95,9 +95,13 @@ impl Stream {
             self.check_duplicate(around, asked)?;
             self.check_last_message_id(asked)?;
             self.check_rollup(asked)?;
-            if let Some(ttl) = asked.ttl {
-                check_ttl_value(ttl)?;
-            }
+        }
+        if self.config.retention == Retention::Interest {
+            // Nobody is interested: the store, which checks the rest, never sees the message.
+            return Ok(());
+        }
+        if let Some(ttl) = asked.ttl {
+            check_ttl_value(ttl)?;
         }
         self.check_room_at_store(around.subjects, publish, asked, header_bytes)
     }

@@ -248,48 +248,61 @@ impl StreamConfig {
         Ok(self)
     }
 
+    /// The first rule that the configuration breaks, in the server's order.
     fn check(&self) -> Result<(), ApiFailure> {
-        if self.mirror.is_some() && self.allow_atomic {
-            return Err(ErrorCode::MirrorAtomic.into());
-        }
-        if self.mirror.is_some() && self.allow_batched {
-            return Err(ErrorCode::MirrorBatch.into());
-        }
-        if self.num_replicas > 1 {
-            return Err(ApiFailure::new(
-                500,
-                10074,
-                "replicas > 1 not supported in non-clustered mode",
-            ));
-        }
-        let per_subject = Self::limit(self.max_msgs_per_subject).is_some();
+        let mirror = self.mirror.is_some();
         let asynchronous = self.persist_mode == PersistMode::Async;
-        if asynchronous && self.allow_atomic {
-            return Err(ErrorCode::AsyncPersistAtomic.into());
-        }
-        if self.mirror.is_some() && !self.subjects.is_empty() {
-            return Err(ApiFailure::new(
-                400,
-                10034,
-                "stream mirrors can not contain subjects",
-            ));
-        }
-        let wrong = if self.allow_rollup_hdrs && self.deny_purge {
-            "roll-ups require the purge permission"
-        } else if asynchronous && self.storage == Storage::Memory {
-            "async persist mode is only supported on file storage"
-        } else if self.discard_new_per_subject && self.discard == Discard::Old {
-            "discard new per subject requires discard new policy to be set"
-        } else if self.discard_new_per_subject && !per_subject {
-            "discard new per subject requires max msgs per subject > 0"
-        } else if self.duplicate_window < 0 {
-            "duplicates window can not be negative"
-        } else if self.duplicate_window != 0 && self.duplicate_window < 100_000_000 {
-            "duplicates window needs to be >= 100ms"
-        } else {
-            return Ok(());
-        };
-        Err(ApiFailure::invalid_config(wrong))
+        let invalid = ApiFailure::invalid_config;
+        let rules = [
+            (
+                self.duplicate_window < 0,
+                invalid("duplicates window can not be negative"),
+            ),
+            (
+                self.duplicate_window != 0 && self.duplicate_window < SHORTEST_DUPLICATE_WINDOW,
+                invalid("duplicates window needs to be >= 100ms"),
+            ),
+            (
+                self.allow_rollup_hdrs && self.deny_purge,
+                invalid("roll-ups require the purge permission"),
+            ),
+            (
+                self.discard_new_per_subject && self.discard == Discard::Old,
+                invalid("discard new per subject requires discard new policy to be set"),
+            ),
+            (
+                self.discard_new_per_subject && Self::limit(self.max_msgs_per_subject).is_none(),
+                invalid("discard new per subject requires max msgs per subject > 0"),
+            ),
+            (
+                asynchronous && self.storage == Storage::Memory,
+                invalid("async persist mode is only supported on file storage"),
+            ),
+            (
+                asynchronous && self.num_replicas > 1,
+                invalid("async persist mode is not supported on replicated streams"),
+            ),
+            (
+                asynchronous && self.allow_atomic,
+                ErrorCode::AsyncPersistAtomic.into(),
+            ),
+            (
+                mirror && !self.subjects.is_empty(),
+                ApiFailure::new(400, 10034, "stream mirrors can not contain subjects"),
+            ),
+            (mirror && self.allow_atomic, ErrorCode::MirrorAtomic.into()),
+            (mirror && self.allow_batched, ErrorCode::MirrorBatch.into()),
+            (
+                self.num_replicas > 1,
+                ApiFailure::new(
+                    500,
+                    10074,
+                    "replicas > 1 not supported in non-clustered mode",
+                ),
+            ),
+        ];
+        let broken = rules.into_iter().find(|(broken, _)| *broken);
+        broken.map_or(Ok(()), |(_, failure)| Err(failure))
     }
 
     /// This configuration, complete, in place of `current`.
@@ -311,12 +324,12 @@ impl StreamConfig {
             "stream configuration update can not unseal a sealed stream"
         } else if next.persist_mode != current.persist_mode {
             "stream configuration update can not change persist mode"
-        } else if current.allow_msg_ttl && !next.allow_msg_ttl {
-            "message TTL status can not be disabled"
         } else if current.deny_delete && !next.deny_delete {
             "stream configuration update can not cancel deny message deletes"
         } else if current.deny_purge && !next.deny_purge {
             "stream configuration update can not cancel deny purge"
+        } else if current.allow_msg_ttl && !next.allow_msg_ttl {
+            "message TTL status can not be disabled"
         } else {
             ""
         };
@@ -335,3 +348,4 @@ impl StreamConfig {
 }
 
 const DEFAULT_DUPLICATE_WINDOW: i64 = 120_000_000_000;
+const SHORTEST_DUPLICATE_WINDOW: i64 = 100_000_000;

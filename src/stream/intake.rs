@@ -2,6 +2,8 @@
 //!
 //! Leans on `batch::fast`, `check` and `keep`.
 
+use std::sync::Arc;
+
 use super::ask::{self, Asked};
 use super::check::Hindrance;
 use super::keep::Incoming;
@@ -13,8 +15,8 @@ use crate::batch::message::{BatchHandle, Control, Fact, Publish, Reply, ReplyTo}
 use crate::machine::Sink;
 use crate::nats::ack::PubAck;
 use crate::nats::error_code::{ApiError, ErrorCode};
+use crate::nats::header::{Headers, REQUIRED_API_LEVEL};
 use crate::nats::{BatchSequence, GapMode, Operation, StreamSequence};
-use std::sync::Arc;
 
 /// Every so manieth message of a batch the defect stores twice.
 const TWICE_EVERY: u64 = 100;
@@ -64,8 +66,7 @@ impl Stream {
             .headers
             .as_deref()
             .map_or_else(Asked::default, Asked::read);
-        let headers = publish.headers.as_deref();
-        let header_bytes = headers.map_or(0, |headers| headers.wire_bytes() as u32);
+        let header_bytes = header_bytes(publish);
         match publish.control {
             Control::Plain => self.take_plain(publish, &asked, header_bytes, around, out),
             Control::BadPattern | Control::BadBatchId => {
@@ -203,7 +204,13 @@ impl Stream {
             Next::Done => {}
             Next::Forget => self.forget(slot, fast.batch, out),
             Next::Check => {
-                let over = self.take_checked(publish, fast, slot, asked, header_bytes, around, out);
+                let over = match asked.api_level.and(publish.headers.as_deref()) {
+                    None => self.take_checked(publish, fast, slot, asked, around, out),
+                    Some(headers) => {
+                        let stripped = without_level(publish, headers);
+                        self.take_checked(&stripped, fast, slot, asked, around, out)
+                    }
+                };
                 if over {
                     self.forget(slot, fast.batch, out);
                 }
@@ -244,17 +251,16 @@ impl Stream {
     }
 
     /// Header checks, store and register; true if the batch is over.
-    #[allow(clippy::too_many_arguments)]
     fn take_checked(
         &mut self,
         publish: &Publish,
         fast: Fast,
         slot: SlotId,
         asked: &Asked<'_>,
-        header_bytes: u32,
         around: &Surroundings<'_>,
         out: &mut impl Sink<Effect>,
     ) -> bool {
+        let header_bytes = header_bytes(publish);
         let checked = self.check_fast(around, publish, asked, header_bytes);
         let late = self.check_last_message_id(asked);
         let rules = self.rules(around);
@@ -310,21 +316,12 @@ impl Stream {
         around: &Surroundings<'_>,
         out: &mut impl Sink<Effect>,
     ) -> StreamSequence {
-        let stripped = asked
-            .api_level
-            .and(publish.headers.as_deref())
-            .map(|headers| {
-                let mut headers = headers.clone();
-                headers.remove(crate::nats::header::REQUIRED_API_LEVEL);
-                Arc::new(headers)
-            });
-        let headers = stripped.as_ref().or(publish.headers.as_ref());
         let message = Incoming {
             subject: publish.subject,
             batch: Some((fast.batch, slot)),
             sequence: fast.sequence,
             payload: publish.payload,
-            headers: headers.filter(|headers| !headers.lines().is_empty()),
+            headers: publish.headers.as_ref(),
         };
         let twice = around.store_twice && fast.sequence.0.is_multiple_of(TWICE_EVERY);
         let mut at = StreamSequence(0);
@@ -381,4 +378,21 @@ fn rejected(fast: Fast, code: ErrorCode) -> Effect {
         sequence: fast.sequence,
         code: code.number(),
     })
+}
+
+fn header_bytes(publish: &Publish) -> u32 {
+    let headers = publish.headers.as_deref();
+    headers.map_or(0, |headers| headers.wire_bytes() as u32)
+}
+
+/// The message as it goes on once its required API level is met: without that header, and without
+/// a header block if no other is left.
+fn without_level(publish: &Publish, headers: &Headers) -> Publish {
+    let mut headers = headers.clone();
+    headers.remove(REQUIRED_API_LEVEL);
+    let left = !headers.lines().is_empty();
+    Publish {
+        headers: left.then(|| Arc::new(headers)),
+        ..publish.clone()
+    }
 }

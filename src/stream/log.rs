@@ -108,7 +108,7 @@ impl Log {
         }
     }
 
-    /// First sequence: 0 if nothing was ever stored, last + 1 if nothing is left.
+    /// First sequence: 0 if nothing was ever stored or cleared, last + 1 if nothing is left.
     pub const fn first(&self) -> StreamSequence {
         StreamSequence(self.first)
     }
@@ -253,7 +253,7 @@ impl Log {
 
     /// Removes everything: the next message gets the sequence that it would have got anyway.
     pub fn clear(&mut self) {
-        if self.messages > 0 {
+        if self.messages > 0 || self.first == 0 {
             self.mix(self.last);
             self.forget_all();
         }
@@ -377,5 +377,133 @@ impl Hash for Log {
         self.last.hash(state);
         self.messages.hash(state);
         self.digest.hash(state);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SUBJECT: SubjectId = SubjectId(0);
+
+    fn log(storage: Storage, messages: u64) -> (Log, OriginId) {
+        let mut log = Log::new(storage);
+        let origin = log.origin(Origin {
+            batch: Some(BatchHandle(5)),
+            subject: SUBJECT,
+            subject_bytes: 3,
+        });
+        for message in 1..=messages {
+            append(&mut log, origin, message, None);
+        }
+        (log, origin)
+    }
+
+    fn append(log: &mut Log, origin: OriginId, message: u64, headers: Option<Arc<Headers>>) {
+        let payload = Payload {
+            bytes: 10,
+            digest: message as u32,
+        };
+        let now = Time::from_millis(message);
+        log.append(now, origin, BatchSequence(message), payload, headers);
+    }
+
+    fn sequences(log: &Log) -> Vec<u64> {
+        log.from(log.first()).map(|(at, _)| at.0).collect()
+    }
+
+    #[test]
+    fn a_message_takes_sixteen_bytes() {
+        assert_eq!(size_of::<Entry>(), 16);
+    }
+
+    #[test]
+    fn what_is_stored_is_read_across_chunks() {
+        let (log, _) = log(Storage::File, 10_000);
+        for sequence in [1, 4_096, 4_097, 8_192, 10_000] {
+            let record = log.get(StreamSequence(sequence)).unwrap();
+            assert_eq!(record.payload.digest, sequence as u32);
+            assert_eq!(record.sequence, BatchSequence(sequence));
+            assert_eq!(record.batch, Some(BatchHandle(5)));
+        }
+        assert_eq!(log.get(StreamSequence(0)), None);
+        assert_eq!(log.get(StreamSequence(10_001)), None);
+    }
+
+    #[test]
+    fn records_have_the_sizes_of_their_store() {
+        let headers = Arc::new(Headers::new(vec![("K".to_owned(), "v".to_owned())]));
+        let (mut file, origin) = log(Storage::File, 1);
+        assert_eq!(file.bytes(), 3 + 10 + 30);
+        append(&mut file, origin, 2, Some(Arc::clone(&headers)));
+        assert_eq!(file.bytes(), 43 + 3 + 10 + 18 + 34);
+        file.remove(StreamSequence(2));
+        assert_eq!(file.bytes(), 43);
+        assert_eq!(file.headers(StreamSequence(2)), None);
+        let (memory, _) = log(Storage::Memory, 1);
+        assert_eq!(memory.bytes(), 3 + 10 + 16);
+    }
+
+    #[test]
+    fn the_first_sequence_moves_over_holes() {
+        let (mut log, _) = log(Storage::File, 9_000);
+        assert_eq!(log.first(), StreamSequence(1));
+        for sequence in 2..=8_500 {
+            log.remove(StreamSequence(sequence));
+        }
+        assert_eq!(log.deleted(), 8_499);
+        assert!(log.remove(StreamSequence(1)).is_some());
+        assert!(log.remove(StreamSequence(1)).is_none());
+        assert_eq!(log.first(), StreamSequence(8_501));
+        assert_eq!(log.deleted(), 0);
+        assert_eq!(log.chunks.len(), 0);
+        assert_eq!(
+            log.get(StreamSequence(8_501)).unwrap().payload.digest,
+            8_501
+        );
+    }
+
+    #[test]
+    fn an_empty_log_begins_after_its_last_message() {
+        let (mut log, origin) = log(Storage::File, 3);
+        log.clear();
+        assert_eq!((log.first().0, log.last().0), (4, 3));
+        assert_eq!((log.messages(), log.bytes(), log.deleted()), (0, 0, 0));
+        append(&mut log, origin, 4, None);
+        assert_eq!(sequences(&log), [4]);
+        log.remove(StreamSequence(4));
+        log.skip_to(StreamSequence(80));
+        append(&mut log, origin, 5, None);
+        assert_eq!(sequences(&log), [80]);
+    }
+
+    #[test]
+    fn a_fork_keeps_what_its_origin_removes() {
+        let (mut log, _) = log(Storage::File, 5_000);
+        let fork = log.clone();
+        assert_eq!(log, fork);
+        log.remove(StreamSequence(7));
+        assert_ne!(log, fork);
+        assert!(fork.get(StreamSequence(7)).is_some());
+    }
+
+    #[test]
+    fn equality_sees_headers_and_payloads() {
+        let with = |value: &str| {
+            let (mut log, origin) = log(Storage::File, 1);
+            let headers = Headers::new(vec![("K".to_owned(), value.to_owned())]);
+            append(&mut log, origin, 2, Some(Arc::new(headers)));
+            log
+        };
+        assert_eq!(with("a"), with("a"));
+        assert_ne!(with("a"), with("b"));
+        assert_ne!(log(Storage::File, 2).0, log(Storage::File, 3).0);
+    }
+
+    #[test]
+    fn moments_are_found_by_sequence() {
+        let (log, _) = log(Storage::File, 5);
+        assert_eq!(log.stored_at(StreamSequence(3)), Some(Time::from_millis(3)));
+        assert_eq!(log.last_at(), Some(Time::from_millis(5)));
     }
 }

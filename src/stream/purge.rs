@@ -2,6 +2,7 @@
 //!
 //! Leans on `keep` and `log`.
 
+use super::config::Storage;
 use super::failure::ApiFailure;
 use super::subjects::{self, Subjects};
 use super::{Stream, log::Record};
@@ -38,7 +39,8 @@ impl Stream {
             return Err(ApiFailure::new(400, 10003, "bad request"));
         }
         let before = self.log.messages();
-        match purge.filter.as_deref().filter(|filter| !filter.is_empty()) {
+        let filter = purge.filter.as_deref();
+        match filter.filter(|filter| !matches!(*filter, "" | ">")) {
             Some(filter) => self.purge_under(subjects, filter, sequence, keep.unwrap_or(0)),
             None => match sequence {
                 Some(sequence) => self.purge_below(sequence),
@@ -51,7 +53,8 @@ impl Stream {
     /// Removes one message.
     ///
     /// # Errors
-    /// Sealed (10109), deletes denied, no such message (10057).
+    /// Sealed (10109), deletes denied, no such message (10043, or 10057 outside of
+    /// what a file store holds).
     pub fn delete_message(&mut self, sequence: StreamSequence) -> Result<(), ApiFailure> {
         if self.config.sealed {
             return Err(ErrorCode::Sealed.into());
@@ -60,14 +63,18 @@ impl Stream {
             let text = "message delete not permitted";
             return Err(ApiFailure::new(500, 10057, text));
         }
-        if sequence.0 > self.log.last().0 {
-            return Err(ApiFailure::new(500, 10057, "stream store EOF"));
-        }
         if self.remove(sequence) {
-            Ok(())
-        } else {
-            Err(ApiFailure::new(500, 10057, "no message found"))
+            return Ok(());
         }
+        let (first, last) = (self.log.first(), self.log.last());
+        let inside = first <= sequence && sequence <= last;
+        Err(match self.config.storage {
+            Storage::File if sequence > last => ApiFailure::new(500, 10057, "stream store EOF"),
+            Storage::File if !inside => ApiFailure::new(500, 10057, "no message found"),
+            Storage::File | Storage::Memory => {
+                ApiFailure::new(400, 10043, &format!("sequence {sequence} not found"))
+            }
+        })
     }
 
     /// One message.

@@ -359,3 +359,6 @@ impl Ingest {
         self.acked <= self.persisted && self.persisted <= self.received
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,10 @@
-//! Fast-ingest batches (ADR-50): at the server `ingest` (one batch), `flow` (how often it acks) and
-//! `table` (all batches of a stream).
+//! Fast ingest (ADR-50): the client half (`publisher`, `window`) and the server half (`ingest` for
+//! one batch, `table` for those of a stream, `flow` for the interval between acks).
 //!
 //! Leans on `machine` and the words of `nats`.
 
 pub mod flow;
 pub mod ingest;
+pub mod publisher;
 pub mod table;
+pub mod window;

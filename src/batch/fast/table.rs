@@ -190,3 +190,109 @@ impl<T> Table<T> {
         handles
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::flow::{EvenShare, Policy, Pressure};
+    use super::super::ingest::{BatchDefects, Rules};
+    use super::*;
+    use crate::nats::GapMode;
+
+    const SECOND: fn(u64) -> Time = Time::from_secs;
+
+    fn table() -> Table<()> {
+        Table::new(SECOND(10))
+    }
+
+    fn ingest() -> Ingest {
+        let rules = Rules {
+            policy: Policy::EvenShare(EvenShare { total: 500 }),
+            pressure: Pressure {
+                open: 1,
+                ingest_permille: 0,
+            },
+            no_ack: false,
+            defects: BatchDefects::default(),
+        };
+        Ingest::open(10, GapMode::Ok, rules)
+    }
+
+    #[test]
+    fn a_batch_is_found_until_it_is_removed() {
+        let mut table = table();
+        let slot = table.insert(Time::ZERO, BatchHandle(3), ingest(), ());
+        assert_eq!(table.find(BatchHandle(3)), Some(slot));
+        assert_eq!(table.find(BatchHandle(2)), None);
+        assert_eq!(table.find(BatchHandle(4)), None);
+        table.remove(slot);
+        table.remove(slot);
+        assert_eq!(table.find(BatchHandle(3)), None);
+        assert_eq!(table.open(), 0);
+        assert_eq!(table.due(), Time::NEVER);
+    }
+
+    #[test]
+    fn limits_count_this_stream_and_the_others() {
+        let mut table = table();
+        let limits = |per_stream, per_server, elsewhere| Limits {
+            per_stream,
+            per_server,
+            elsewhere,
+        };
+        table.insert(Time::ZERO, BatchHandle(0), ingest(), ());
+        table.insert(Time::ZERO, BatchHandle(1), ingest(), ());
+        assert!(table.is_full(limits(2, 100, 0)));
+        assert!(!table.is_full(limits(3, 100, 0)));
+        assert!(table.is_full(limits(100, 5, 3)));
+        assert!(!table.is_full(limits(100, 6, 3)));
+    }
+
+    #[test]
+    fn idle_batches_go_in_the_order_of_their_deadlines() {
+        let mut table = table();
+        let first = table.insert(SECOND(0), BatchHandle(0), ingest(), ());
+        table.insert(SECOND(1), BatchHandle(1), ingest(), ());
+        table.insert(SECOND(2), BatchHandle(2), ingest(), ());
+        table.touch(first, SECOND(5));
+        assert_eq!(table.expire(Time::from_millis(10_999)), None);
+        assert_eq!(table.expire(SECOND(20)), Some(BatchHandle(1)));
+        assert_eq!(table.expire(SECOND(20)), Some(BatchHandle(2)));
+        assert_eq!(table.expire(SECOND(20)), Some(BatchHandle(0)));
+        assert_eq!(table.expire(SECOND(20)), None);
+    }
+
+    #[test]
+    fn a_batch_that_was_heard_of_is_due_later() {
+        let mut table = table();
+        let slot = table.insert(SECOND(0), BatchHandle(0), ingest(), ());
+        table.touch(slot, SECOND(9));
+        assert_eq!(table.due(), SECOND(10));
+        assert_eq!(table.expire(SECOND(10)), None);
+        assert_eq!(table.due(), SECOND(19));
+        assert_eq!(table.expire(SECOND(19)), Some(BatchHandle(0)));
+    }
+
+    #[test]
+    fn a_stopped_timer_never_fires() {
+        let mut table = table();
+        let slot = table.insert(SECOND(0), BatchHandle(0), ingest(), ());
+        table.stop_timer(slot);
+        table.touch(slot, SECOND(1));
+        assert_eq!(table.due(), Time::NEVER);
+        assert_eq!(table.expire(SECOND(100)), None);
+        assert_eq!(table.open(), 1);
+    }
+
+    #[test]
+    fn clearing_names_every_batch() {
+        let mut table = table();
+        for handle in [4, 2, 9] {
+            table.insert(Time::ZERO, BatchHandle(handle), ingest(), ());
+        }
+        let gone = table.clear();
+        assert_eq!(gone, [BatchHandle(4), BatchHandle(2), BatchHandle(9)]);
+        assert_eq!(table.open(), 0);
+        assert_eq!(table.find(BatchHandle(4)), None);
+        assert_eq!(table.due(), Time::NEVER);
+    }
+}

@@ -1,0 +1,45 @@
+# `make verify` checks everything and writes nothing into the tree; `make fix` is what writes.
+# CI runs `.ci/run`, which does what `make verify` does.
+
+CARGO ?= cargo
+# Seeds of each scenario, and milliseconds of each fuzz target, in a soak.
+SEEDS ?= 1..200
+FUZZ_MS ?= 60000
+
+.PHONY: help verify fmt-check lint test doc fix bench soak deny audit
+
+help: ## This list
+	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/	/'
+
+verify: fmt-check lint test doc ## Format, lints, tests (dependency rules included), documentation
+
+fmt-check:
+	$(CARGO) fmt --check
+
+lint:
+	$(CARGO) clippy --locked --all-targets -- -D warnings
+
+test: ## All tests
+	$(CARGO) test --locked
+
+doc:
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps
+
+fix: ## Formats; writes the JSON Schemas and the list of third-party crates anew
+	$(CARGO) fmt
+	TIDEGATE_WRITE_SCHEMAS=1 $(CARGO) test --locked --test schema schema_is_current
+	TIDEGATE_WRITE_THIRD_PARTY=1 $(CARGO) test --locked --test third_party list_of_crates
+
+bench: ## Benchmarks; speed is judged here and never in tests
+	$(CARGO) bench --locked
+
+soak: ## Every scenario with many seeds, then every fuzz target for a while
+	$(CARGO) run --locked --release -- sim sims/nats/*.toml --seeds $(SEEDS)
+	BOLERO_RANDOM_TEST_TIME_MS=$(FUZZ_MS) BOLERO_RANDOM_ITERATIONS=1000000000 \
+	  $(CARGO) test --locked --release --test 'fuzz*'
+
+deny: ## The dependency rules by cargo-deny (cargo install cargo-deny --locked)
+	cargo-deny --locked check bans licenses sources
+
+audit: ## Known security advisories; fetches their database
+	cargo-deny --locked check advisories

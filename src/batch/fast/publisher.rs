@@ -1,0 +1,524 @@
+//! The client half of one fast batch: sequences, gate, pings, deadlines, and how the batch ends.
+//!
+//! Leans on `machine`, `window` and the words of `nats`. The machine knows no message contents:
+//! the driver offers, and publishes what an action names.
+
+use super::window::Window;
+use crate::machine::{Machine, Sink, Time};
+use crate::nats::ack::{FlowAck, Gap, PubAck};
+use crate::nats::{BatchSequence, GapMode, Operation};
+
+/// `err_code` of an unknown batch.
+const BATCH_UNKNOWN: u16 = 10_208;
+
+/// How a batch ended for its publisher.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Outcome {
+    /// A PubAck answered the commit.
+    Committed = 0,
+    /// The server ended the batch early (gap, refused message) and said so in a PubAck.
+    EndedByServer = 1,
+    /// The server refused the batch with an error.
+    Refused = 2,
+    /// No reply within the ack timeout.
+    TimedOut = 3,
+    /// Nobody listens on the subject (status 503).
+    NoResponders = 4,
+    /// The publisher left without a commit, as the file says.
+    Abandoned = 5,
+    /// The run ended first (Ctrl-C, time limit).
+    Interrupted = 6,
+    /// The client gave up for a reason of its own (a frame it cannot read, a closed connection).
+    ClientError = 7,
+}
+
+/// What a publisher asks for, and how it behaves where clients differ.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Settings {
+    /// Initial and highest flow, 1 or more.
+    pub flow: u16,
+    /// Flow acks that may be outstanding, 1..=3.
+    pub outstanding_acks: u8,
+    /// What a gap does.
+    pub gap: GapMode,
+    /// Longest wait for a reply.
+    pub ack_timeout: Time,
+    /// Behaviour where clients differ.
+    pub profile: Profile,
+}
+
+/// Where clients differ. [`Profile::ADR`] is the rule of ADR-50.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Profile {
+    /// Test the gate before the sequence is taken and the message sent, against the next sequence;
+    /// commits wait at the gate too. The Rust client 0.3.0 does this.
+    pub gate_before_publish: bool,
+    /// Ping while waiting for the first reply. Not against 2.14, where such a ping opens a batch.
+    pub ping_while_opening: bool,
+    /// Ping while waiting for the PubAck of a commit.
+    pub ping_while_committing: bool,
+    /// Ping when nothing was sent for this long, so that the server keeps the batch.
+    pub idle_ping: Option<Time>,
+    /// In gap mode ok, a flow error counts as an ack of its sequence.
+    pub errors_count_as_acks: bool,
+    /// Bug switch: sends on when the gate is shut.
+    pub ignores_gate: bool,
+    /// Bug switch: waits without pings and deadline.
+    pub waits_for_ever: bool,
+}
+
+impl Profile {
+    /// The rule of ADR-50, revision 11.
+    pub const ADR: Self = Self {
+        gate_before_publish: false,
+        ping_while_opening: true,
+        ping_while_committing: true,
+        idle_ping: None,
+        errors_count_as_acks: false,
+        ignores_gate: false,
+        waits_for_ever: false,
+    };
+}
+
+/// What can happen to a publisher.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Input {
+    /// One more message, only after [`Action::Ready`] (or as the very first input).
+    Offer,
+    /// The last message: it is stored and commits. Same condition as `Offer`.
+    Commit,
+    /// The end of the batch, without a message. Same condition as `Offer`.
+    CommitEob,
+    /// A frame arrived on the control channel.
+    Reply(ControlFrame),
+    /// The connection did not take the message with this sequence.
+    PublishFailed(BatchSequence),
+}
+
+/// A frame on the control channel, as far as a publisher cares.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ControlFrame {
+    /// Flow ack.
+    Ack(FlowAck),
+    /// Gap.
+    Gap(Gap),
+    /// Flow error with the `err_code` of its cause.
+    Error {
+        /// The refused message.
+        sequence: BatchSequence,
+        /// `err_code`.
+        code: u16,
+    },
+    /// The batch is over.
+    PubAck(PubAck),
+    /// An error in place of the PubAck, by `err_code`.
+    Refused(u16),
+    /// A status without a body: 503 or 429.
+    Status(u16),
+}
+
+/// What a publisher wants done.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Action {
+    /// Send a message, an end of batch or a ping with this sequence.
+    Publish {
+        /// Operation of the reply subject.
+        operation: Operation,
+        /// Batch sequence of the reply subject.
+        sequence: BatchSequence,
+    },
+    /// There is room for one more offer.
+    Ready,
+    /// The gate is shut.
+    Blocked,
+    /// The wait at the gate is over: an ack came, or the server ended the batch.
+    Unblocked,
+    /// The batch is over, and with it any wait; nothing follows.
+    Ended(End),
+}
+
+/// How the batch ended.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct End {
+    /// In one word.
+    pub outcome: Outcome,
+    /// The error that ended it, 0 if none: an `err_code`, or 503.
+    pub code: u16,
+    /// The highest sequence known to be covered by an ack.
+    pub acknowledged: BatchSequence,
+    /// The PubAck, if one came.
+    pub pub_ack: Option<PubAck>,
+}
+
+/// The client half of one fast batch.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Publisher {
+    settings: Settings,
+    window: Window,
+    /// Highest batch sequence sent, an EOB not counted.
+    sent: BatchSequence,
+    /// When anything was sent last, for idle pings.
+    last_sent: Time,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum State {
+    /// Nothing is sent yet.
+    Idle,
+    /// The start is sent; its first reply decides.
+    Opening(Wait),
+    /// The gate is open.
+    Open,
+    /// The gate is shut. `held` is what waits behind a gate that stands before the send.
+    Blocked { wait: Wait, held: Option<Operation> },
+    /// The commit is sent.
+    Committing(Wait),
+    /// The server has ended the batch (gap mode fail) and owes the PubAck.
+    Failing { wait: Wait, code: u16 },
+    /// Over.
+    Ended,
+}
+
+/// A wait with pings in thirds and a deadline.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Wait {
+    next_ping: Time,
+    deadline: Time,
+}
+
+impl Publisher {
+    /// A publisher that has sent nothing.
+    pub const fn new(settings: Settings) -> Self {
+        let window = Window::new(settings.flow, settings.outstanding_acks);
+        Self {
+            settings,
+            window,
+            sent: BatchSequence(0),
+            last_sent: Time::ZERO,
+            state: State::Idle,
+        }
+    }
+
+    /// Highest batch sequence sent, an EOB not counted.
+    pub const fn sent(&self) -> BatchSequence {
+        self.sent
+    }
+
+    /// Highest batch sequence covered by an ack.
+    pub const fn acknowledged(&self) -> BatchSequence {
+        self.window.acked()
+    }
+
+    /// Whether the batch is over.
+    pub const fn is_over(&self) -> bool {
+        matches!(self.state, State::Ended)
+    }
+
+    /// Whether a further offer is taken now.
+    pub const fn is_ready(&self) -> bool {
+        matches!(self.state, State::Idle | State::Open)
+    }
+
+    fn wait(&self, now: Time, pings: bool) -> Wait {
+        if self.settings.profile.waits_for_ever {
+            return Wait {
+                next_ping: Time::NEVER,
+                deadline: Time::NEVER,
+            };
+        }
+        let next_ping = if pings {
+            now + self.third()
+        } else {
+            Time::NEVER
+        };
+        Wait {
+            next_ping,
+            deadline: now + self.settings.ack_timeout,
+        }
+    }
+
+    const fn third(&self) -> Time {
+        Time::from_nanos(self.settings.ack_timeout.as_nanos() / 3)
+    }
+
+    /// Takes an offer: sends it, or holds it behind a gate that stands before the send.
+    fn offer(&mut self, now: Time, operation: Operation, out: &mut dyn Sink<Action>) {
+        let profile = self.settings.profile;
+        let shut = !self.window.is_open_at(self.sent.next());
+        if profile.gate_before_publish && shut && !profile.ignores_gate {
+            let wait = self.wait(now, true);
+            self.state = State::Blocked {
+                wait,
+                held: Some(operation),
+            };
+            out.emit(Action::Blocked);
+            return;
+        }
+        self.publish(now, operation, out);
+    }
+
+    fn publish(&mut self, now: Time, operation: Operation, out: &mut dyn Sink<Action>) {
+        let sequence = self.sent.next();
+        let operation = match operation {
+            Operation::Append if sequence == BatchSequence(1) => Operation::Start,
+            other => other,
+        };
+        if operation.stores() {
+            self.sent = sequence;
+        }
+        self.last_sent = now;
+        out.emit(Action::Publish {
+            operation,
+            sequence,
+        });
+        match operation {
+            Operation::Start => {
+                self.state =
+                    State::Opening(self.wait(now, self.settings.profile.ping_while_opening));
+            }
+            Operation::Commit | Operation::CommitEob => {
+                self.state =
+                    State::Committing(self.wait(now, self.settings.profile.ping_while_committing));
+            }
+            Operation::Append => self.after_publish(now, out),
+            Operation::Ping => {}
+        }
+    }
+
+    /// The gate after a send: open for the next offer, or a wait.
+    fn after_publish(&mut self, now: Time, out: &mut dyn Sink<Action>) {
+        let profile = self.settings.profile;
+        if profile.gate_before_publish || profile.ignores_gate || self.window.is_open_at(self.sent)
+        {
+            self.state = State::Open;
+            out.emit(Action::Ready);
+        } else {
+            self.state = State::Blocked {
+                wait: self.wait(now, true),
+                held: None,
+            };
+            out.emit(Action::Blocked);
+        }
+    }
+
+    fn on_frame(&mut self, now: Time, frame: ControlFrame, out: &mut dyn Sink<Action>) {
+        match frame {
+            ControlFrame::Ack(ack) => {
+                self.window.on_ack(ack);
+                self.after_window_moved(now, out);
+            }
+            ControlFrame::Gap(_) => self.on_trouble(now, 0, out),
+            ControlFrame::Error { sequence, code } => {
+                if self.settings.gap == GapMode::Ok && self.settings.profile.errors_count_as_acks {
+                    self.window.cover(sequence);
+                    self.after_window_moved(now, out);
+                }
+                self.on_trouble(now, code, out);
+            }
+            ControlFrame::PubAck(pub_ack) => self.on_pub_ack(pub_ack, out),
+            ControlFrame::Refused(code) => {
+                let cause = match self.state {
+                    // The unknown batch is a consequence; what ended it came before.
+                    State::Failing { code: cause, .. } if code == BATCH_UNKNOWN && cause != 0 => {
+                        cause
+                    }
+                    _ => code,
+                };
+                self.end(Outcome::Refused, cause, None, out);
+            }
+            // In the middle of a batch a status is about one lost message: the gap rules follow.
+            ControlFrame::Status(503)
+                if matches!(self.state, State::Opening(_) | State::Committing(_)) =>
+            {
+                self.end(Outcome::NoResponders, 503, None, out);
+            }
+            ControlFrame::Status(_) => {}
+        }
+    }
+
+    /// An ack may open the batch or the gate; other states only note it.
+    fn after_window_moved(&mut self, now: Time, out: &mut dyn Sink<Action>) {
+        match self.state {
+            State::Opening(_) => self.after_publish(now, out),
+            State::Blocked { held: None, .. } if self.window.is_open_at(self.sent) => {
+                out.emit(Action::Unblocked);
+                self.state = State::Open;
+                out.emit(Action::Ready);
+            }
+            State::Blocked {
+                held: Some(operation),
+                ..
+            } if self.window.is_open_at(self.sent.next()) => {
+                out.emit(Action::Unblocked);
+                self.publish(now, operation, out);
+            }
+            State::Idle
+            | State::Open
+            | State::Blocked { .. }
+            | State::Committing(_)
+            | State::Failing { .. }
+            | State::Ended => {}
+        }
+    }
+
+    /// A gap or an error: in gap mode fail the server has ended the batch and owes the PubAck.
+    fn on_trouble(&mut self, now: Time, code: u16, out: &mut dyn Sink<Action>) {
+        if self.settings.gap == GapMode::Ok {
+            return;
+        }
+        match self.state {
+            State::Opening(_) | State::Open | State::Committing(_) => {}
+            State::Blocked { .. } => out.emit(Action::Unblocked),
+            State::Idle | State::Failing { .. } | State::Ended => return,
+        }
+        self.state = State::Failing {
+            wait: self.wait(now, true),
+            code,
+        };
+    }
+
+    fn on_pub_ack(&mut self, pub_ack: PubAck, out: &mut dyn Sink<Action>) {
+        let (outcome, code) = match self.state {
+            State::Committing(_) => (Outcome::Committed, 0),
+            State::Failing { code, .. } => (Outcome::EndedByServer, code),
+            State::Idle
+            | State::Opening(_)
+            | State::Open
+            | State::Blocked { .. }
+            | State::Ended => (Outcome::EndedByServer, 0),
+        };
+        if let Some(count) = pub_ack.count {
+            self.window.cover(count);
+        }
+        self.end(outcome, code, Some(pub_ack), out);
+    }
+
+    fn end(
+        &mut self,
+        outcome: Outcome,
+        code: u16,
+        pub_ack: Option<PubAck>,
+        out: &mut dyn Sink<Action>,
+    ) {
+        self.state = State::Ended;
+        out.emit(Action::Ended(End {
+            outcome,
+            code,
+            acknowledged: self.window.acked(),
+            pub_ack,
+        }));
+    }
+
+    /// A message that never left gives its sequence back, so that it leaves no hole; if others
+    /// went out behind it, the hole is there and the batch ends.
+    fn on_publish_failed(&mut self, sequence: BatchSequence, out: &mut dyn Sink<Action>) {
+        match self.state {
+            State::Ended => {}
+            State::Open | State::Blocked { held: None, .. }
+                if sequence == self.sent && sequence.0 > 1 =>
+            {
+                self.sent = BatchSequence(sequence.0 - 1);
+                if matches!(self.state, State::Blocked { .. }) {
+                    out.emit(Action::Unblocked);
+                    out.emit(Action::Ready);
+                }
+                self.state = State::Open;
+            }
+            State::Idle
+            | State::Opening(_)
+            | State::Open
+            | State::Blocked { .. }
+            | State::Committing(_)
+            | State::Failing { .. } => self.end(Outcome::ClientError, 0, None, out),
+        }
+    }
+
+    fn current_wait(&mut self) -> Option<&mut Wait> {
+        match &mut self.state {
+            State::Opening(wait)
+            | State::Blocked { wait, .. }
+            | State::Committing(wait)
+            | State::Failing { wait, .. } => Some(wait),
+            State::Idle | State::Open | State::Ended => None,
+        }
+    }
+
+    /// The ping of this moment: the highest sequence that was sent and counts. After an EOB that is
+    /// the last message, since the EOB's own sequence would look like a gap.
+    fn ping(&mut self, now: Time, out: &mut dyn Sink<Action>) {
+        // Behind a gate before the first send there is no batch to ping.
+        if self.sent > BatchSequence(0) {
+            self.last_sent = now;
+            out.emit(Action::Publish {
+                operation: Operation::Ping,
+                sequence: self.sent,
+            });
+        }
+    }
+}
+
+impl Machine for Publisher {
+    type Input = Input;
+    type Action = Action;
+
+    fn step(&mut self, now: Time, input: Input, out: &mut dyn Sink<Action>) {
+        match input {
+            Input::Offer if self.is_ready() => self.offer(now, Operation::Append, out),
+            Input::Commit if self.is_ready() => self.offer(now, Operation::Commit, out),
+            Input::CommitEob if self.is_ready() => self.offer(now, Operation::CommitEob, out),
+            Input::Offer | Input::Commit | Input::CommitEob => {
+                debug_assert!(self.is_over(), "offered without room");
+            }
+            Input::Reply(_) if self.is_over() => {}
+            Input::Reply(frame) => self.on_frame(now, frame, out),
+            Input::PublishFailed(sequence) => self.on_publish_failed(sequence, out),
+        }
+    }
+
+    fn due(&self) -> Time {
+        match &self.state {
+            State::Opening(wait)
+            | State::Blocked { wait, .. }
+            | State::Committing(wait)
+            | State::Failing { wait, .. } => wait.next_ping.min(wait.deadline),
+            State::Open => self
+                .settings
+                .profile
+                .idle_ping
+                .map_or(Time::NEVER, |span| self.last_sent + span),
+            State::Idle | State::Ended => Time::NEVER,
+        }
+    }
+
+    fn wake(&mut self, now: Time, out: &mut dyn Sink<Action>) {
+        let third = self.third();
+        if let Some(wait) = self.current_wait() {
+            if now >= wait.deadline {
+                let code = match self.state {
+                    State::Failing { code, .. } => code,
+                    _ => 0,
+                };
+                self.end(Outcome::TimedOut, code, None, out);
+            } else if now >= wait.next_ping {
+                // The last third ends in the deadline, not in a ping.
+                let next = wait.next_ping + third.max(Time::from_nanos(1));
+                wait.next_ping = if next + third > wait.deadline + Time::from_nanos(2) {
+                    Time::NEVER
+                } else {
+                    next
+                };
+                self.ping(now, out);
+            }
+        } else if self.state == State::Open
+            && let Some(span) = self.settings.profile.idle_ping
+            && now >= self.last_sent + span
+        {
+            self.ping(now, out);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

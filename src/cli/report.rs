@@ -1,0 +1,183 @@
+//! `tidegate report`: charts and one page for each run of some result files.
+//!
+//! Leans on `report`.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use super::Failure;
+use crate::report::chart::{self, ChartError};
+use crate::report::{ResultFile, RunResult, page, write_atomically};
+use crate::scenario::InputError;
+
+/// Makes charts and one self-contained page for each run.
+#[derive(Args, Debug)]
+pub(super) struct ReportArguments {
+    /// Result files, as written by `sim` and `live`.
+    #[arg(required = true, value_name = "RESULT")]
+    results: Vec<PathBuf>,
+    /// The folder for pages and charts.
+    #[arg(long, value_name = "DIR", default_value = "report")]
+    out: PathBuf,
+    /// Which chart files to write beside the page, which holds the charts anyhow.
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = ChartFiles::All)]
+    charts: ChartFiles,
+}
+
+/// Chart files to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ChartFiles {
+    /// SVG and PNG.
+    All,
+    /// SVG only.
+    Svg,
+    /// PNG only.
+    Png,
+    /// None: the page alone.
+    None,
+}
+
+/// Runs the command. Prints the path of each page on stdout.
+///
+/// # Errors
+/// Bad input when a file is no result, surroundings when something cannot be written. Everything is
+/// read before anything is written.
+pub(super) fn run(arguments: &ReportArguments) -> Result<(), Failure> {
+    let mut files = Vec::with_capacity(arguments.results.len());
+    for path in &arguments.results {
+        files.push((stem_of(path), read(path)?));
+    }
+    let mut names = Names::default();
+    for (stem, file) in &files {
+        let runs = file.runs();
+        for run in runs {
+            let wanted = match runs {
+                [_] => stem.clone(),
+                _ => format!("{stem}-{}-seed-{}", stem_of(Path::new(&run.file)), run.seed),
+            };
+            let base = arguments.out.join(names.take(&wanted));
+            let page = write_run(run, &base, arguments.charts)?;
+            println!("{}", page.display());
+        }
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<ResultFile, Failure> {
+    let name = path.display().to_string();
+    let bad = |message: String| InputError {
+        file: name.clone(),
+        line: None,
+        key: None,
+        message,
+    };
+    let bytes = std::fs::read(path).map_err(|why| bad(format!("cannot be read: {why}")))?;
+    let text = String::from_utf8(bytes).map_err(|_| bad("no text: a result is JSON".to_owned()))?;
+    Ok(ResultFile::parse(&name, &text)?)
+}
+
+/// Writes charts first and the page last: who finds the page finds the charts.
+fn write_run(run: &RunResult, base: &Path, charts: ChartFiles) -> Result<PathBuf, Failure> {
+    let cannot = |path: &Path, why: &dyn std::fmt::Display| {
+        Failure::Surroundings(format!("cannot write {}: {why}", path.display()))
+    };
+    for chart in chart::all(run) {
+        let name = |extension: &str| with_suffix(base, &format!("-{}.{extension}", chart.name));
+        if matches!(charts, ChartFiles::All | ChartFiles::Svg) {
+            let path = name("svg");
+            let svg = chart.svg().map_err(|why| cannot(&path, &why))?;
+            write_atomically(&path, svg.as_bytes()).map_err(|why| cannot(&path, &why))?;
+        }
+        if matches!(charts, ChartFiles::All | ChartFiles::Png) {
+            let path = name("png");
+            chart.write_png(&path).map_err(|why| cannot(&path, &why))?;
+        }
+    }
+    let path = with_suffix(base, ".html");
+    let text = page(run).map_err(|why: ChartError| cannot(&path, &why))?;
+    write_atomically(&path, text.as_bytes()).map_err(|why| cannot(&path, &why))?;
+    Ok(path)
+}
+
+fn with_suffix(base: &Path, suffix: &str) -> PathBuf {
+    let mut name = base.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// The name of a file without folder and extension, fit for a file name anywhere.
+fn stem_of(path: &Path) -> String {
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy());
+    let safe = |c: char| {
+        if c.is_alphanumeric() || "-_.".contains(c) {
+            c
+        } else {
+            '-'
+        }
+    };
+    let name: String = stem
+        .unwrap_or_default()
+        .chars()
+        .map(safe)
+        .take(80)
+        .collect();
+    match name.trim_start_matches('.') {
+        "" => "result".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+/// Gives each name once: a second taker gets a number behind it.
+#[derive(Default)]
+struct Names {
+    taken: std::collections::BTreeSet<String>,
+}
+
+impl Names {
+    fn take(&mut self, wanted: &str) -> String {
+        let mut name = wanted.to_owned();
+        let mut number = 2_u64;
+        while !self.taken.insert(name.clone()) {
+            name = format!("{wanted}-{number}");
+            number += 1;
+        }
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_safe_and_given_once() {
+        assert_eq!(stem_of(Path::new("../a/b c$.json")), "b-c-");
+        assert_eq!(stem_of(Path::new("..")), "result");
+        assert_eq!(stem_of(Path::new("a/.hidden")), "hidden");
+        let mut names = Names::default();
+        assert_eq!(names.take("run"), "run");
+        assert_eq!(names.take("run"), "run-2");
+        assert_eq!(names.take("run-2"), "run-2-2");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_bad_input() {
+        let folder = tempfile::tempdir().unwrap();
+        let binary = folder.path().join("binary.json");
+        std::fs::write(&binary, [0xff, 0xfe]).unwrap();
+        let newer = folder.path().join("newer.json");
+        std::fs::write(&newer, "{\"format\": 9}").unwrap();
+        for path in [binary, newer, folder.path().join("absent.json")] {
+            let arguments = ReportArguments {
+                results: vec![path.clone()],
+                out: folder.path().join("out"),
+                charts: ChartFiles::None,
+            };
+            let failure = run(&arguments).unwrap_err();
+            assert!(matches!(failure, Failure::Input(_)), "{failure}");
+            assert!(failure.to_string().starts_with(&path.display().to_string()));
+        }
+        assert!(!folder.path().join("out").exists());
+    }
+}

@@ -1,0 +1,356 @@
+//! tidegate's own publisher, the pure machine of `batch`, over an async-nats connection.
+//!
+//! The adapter publishes what the machine names, reads the batch inbox in every call, and keeps the
+//! machine's timers while it waits. Leans on `client`, `batch` and the words of `nats`.
+
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+
+use async_nats::client::traits::Publisher as _;
+use async_nats::message::OutboundMessage;
+use async_nats::{Client, Subject, Subscriber};
+use bytes::{Bytes, BytesMut};
+use futures_util::{FutureExt, StreamExt};
+
+use super::{BatchClient, BatchEnd, BatchSettings, Message, Progress, Teller, Witness};
+use crate::batch::fast::publisher::{Action, ControlFrame, Input, Profile, Publisher, Settings};
+use crate::event::{Event, Outcome};
+use crate::machine::{Machine, Time};
+use crate::nats::ack::{ServerReply, parse_reply};
+use crate::nats::reply::ReplyPrefix;
+use crate::nats::{BatchSequence, Operation};
+
+/// Reply subjects are cut from buffers of this size.
+const REPLY_BUFFER_BYTES: usize = 16 << 10;
+
+/// One batch of tidegate's own publisher.
+pub struct CoreClient<'w, W> {
+    connection: Client,
+    inbox: Subscriber,
+    machine: Publisher,
+    teller: Teller<'w, W>,
+    replies: Replies,
+    /// Subject of the first message: pings and end of batch go there, so that the same stream gets
+    /// them.
+    first_subject: Option<Subject>,
+    /// Offered, and not sent yet.
+    held: Option<(Message, Time)>,
+    actions: Vec<Action>,
+}
+
+impl<'w, W: Witness> CoreClient<'w, W> {
+    /// A batch that has sent nothing, with an inbox of its own on `connection`.
+    ///
+    /// # Errors
+    /// The connection does not take the subscription, or its inbox prefix cannot carry a batch; the
+    /// batch is over then.
+    pub async fn open(
+        connection: &Client,
+        settings: &BatchSettings,
+        world: &'w W,
+    ) -> Result<Self, BatchEnd> {
+        let teller = Teller::new(world, settings.batch);
+        let refuse = |reason: String| teller.ended(world.now(), Outcome::ClientError, 0, reason);
+        let inbox_subject = connection.new_inbox();
+        let (prefix, batch_id) = inbox_subject
+            .rsplit_once('.')
+            .unwrap_or(("", &inbox_subject));
+        let replies = ReplyPrefix::new(prefix, batch_id, settings.flow, settings.gap)
+            .map_err(|error| refuse(error.to_string()))?;
+        let inbox = connection
+            .subscribe(format!("{inbox_subject}.>"))
+            .await
+            .map_err(|error| refuse(error.to_string()))?;
+        let profile = Profile {
+            gate_before_publish: settings.gate_before_publish,
+            ping_while_opening: settings.ping_while_opening,
+            ..Profile::ADR
+        };
+        let ack_timeout = u64::try_from(settings.ack_timeout.as_nanos()).unwrap_or(u64::MAX);
+        Ok(Self {
+            connection: connection.clone(),
+            inbox,
+            machine: Publisher::new(Settings {
+                flow: settings.flow,
+                outstanding_acks: settings.outstanding_acks,
+                gap: settings.gap,
+                ack_timeout: Time::from_nanos(ack_timeout),
+                profile,
+            }),
+            teller,
+            replies: Replies::new(replies),
+            first_subject: None,
+            held: None,
+            actions: Vec::new(),
+        })
+    }
+
+    /// Takes in what has arrived, without waiting.
+    async fn drain(&mut self, now: Time) -> Result<(), BatchEnd> {
+        while let Some(message) = self.inbox.next().now_or_never() {
+            self.take_in(now, message).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits, with the machine's timers, until the machine takes another offer.
+    async fn settle(&mut self, mut now: Time) -> Result<Time, BatchEnd> {
+        while !self.machine.is_ready() {
+            let woken = self.wait(now).await;
+            now = self.teller.now();
+            self.act_on(now, woken).await?;
+        }
+        Ok(now)
+    }
+
+    /// Waits for one frame or timer of the batch. Nothing is lost when the wait is given up.
+    async fn wait(&mut self, now: Time) -> Woken {
+        let due = self.machine.due();
+        let timer = tokio::time::sleep(Duration::from_nanos(due.since(now).as_nanos()));
+        tokio::select! {
+            biased;
+            message = self.inbox.next() => Woken::Frame(message),
+            () = timer => Woken::Due(due),
+        }
+    }
+
+    async fn act_on(&mut self, now: Time, woken: Woken) -> Result<(), BatchEnd> {
+        match woken {
+            Woken::Frame(message) => self.take_in(now, message).await,
+            Woken::Due(due) => {
+                // the timers of a world may be coarser than the machine's
+                self.machine.wake(now.max(due), &mut self.actions);
+                self.perform(now).await
+            }
+        }
+    }
+
+    async fn take_in(
+        &mut self,
+        now: Time,
+        message: Option<async_nats::Message>,
+    ) -> Result<(), BatchEnd> {
+        let Some(message) = message else {
+            return Err(self.client_error(now, "the subscription was closed".to_owned()));
+        };
+        let frame = match read_frame(&message) {
+            Ok(frame) => frame,
+            Err(reason) => return Err(self.client_error(now, reason)),
+        };
+        self.tell_frame(now, frame);
+        self.step(now, Input::Reply(frame)).await
+    }
+
+    async fn step(&mut self, now: Time, input: Input) -> Result<(), BatchEnd> {
+        self.machine.step(now, input, &mut self.actions);
+        self.perform(now).await
+    }
+
+    async fn perform(&mut self, now: Time) -> Result<(), BatchEnd> {
+        let mut actions = std::mem::take(&mut self.actions);
+        for action in actions.drain(..) {
+            match action {
+                Action::Publish {
+                    operation,
+                    sequence,
+                } => self.publish(now, operation, sequence).await?,
+                Action::Ready => {}
+                Action::Blocked => self.teller.blocked(now),
+                Action::Unblocked => self.teller.unblocked(now),
+                Action::Ended(end) => {
+                    self.teller.acknowledged = end.acknowledged;
+                    return Err(self.teller.ended(now, end.outcome, end.code, String::new()));
+                }
+            }
+        }
+        self.actions = actions;
+        Ok(())
+    }
+
+    async fn publish(
+        &mut self,
+        now: Time,
+        operation: Operation,
+        sequence: BatchSequence,
+    ) -> Result<(), BatchEnd> {
+        let (message, intended) = if operation.stores() {
+            self.held.take()
+        } else {
+            self.control_message(now)
+        }
+        .ok_or_else(|| self.client_error(now, "nothing to publish".to_owned()))?;
+        if self.first_subject.is_none() {
+            self.first_subject = Some(message.subject.clone());
+        }
+        self.teller
+            .published(now, operation, sequence, message.payload.len(), intended);
+        let reply = self.replies.subject(sequence, operation);
+        let outbound = OutboundMessage {
+            subject: message.subject,
+            reply: Some(reply),
+            payload: message.payload,
+            headers: message.headers,
+        };
+        match self.connection.publish_message(outbound).await {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.client_error(now, error.to_string())),
+        }
+    }
+
+    /// The message of a ping or an end of batch: its payload is never stored.
+    fn control_message(&self, now: Time) -> Option<(Message, Time)> {
+        let subject = self.first_subject.clone()?;
+        let message = Message {
+            subject,
+            payload: Bytes::new(),
+            headers: None,
+        };
+        Some((message, now))
+    }
+
+    fn tell_frame(&mut self, now: Time, frame: ControlFrame) {
+        let batch = self.teller.batch;
+        let event = match frame {
+            ControlFrame::Ack(ack) => {
+                return self.teller.acked(now, ack.messages, ack.sequence);
+            }
+            ControlFrame::Gap(gap) => Event::GapSeen {
+                batch,
+                expected: gap.expected,
+                received: gap.received,
+            },
+            ControlFrame::Error { sequence, code } => Event::ErrorSeen {
+                batch,
+                code,
+                sequence,
+            },
+            ControlFrame::PubAck(pub_ack) => Event::PubAckSeen {
+                batch,
+                duplicate: pub_ack.duplicate,
+                count: pub_ack.count.unwrap_or_default(),
+                sequence: pub_ack.sequence,
+            },
+            ControlFrame::Refused(code) | ControlFrame::Status(code) => {
+                Event::RefusalSeen { batch, code }
+            }
+        };
+        self.teller.tell(now, event);
+    }
+
+    fn client_error(&self, now: Time, reason: String) -> BatchEnd {
+        self.teller.ended(now, Outcome::ClientError, 0, reason)
+    }
+
+    fn progress_at(&self, at: Time) -> Progress {
+        Progress {
+            at,
+            acknowledged: self.teller.acknowledged,
+        }
+    }
+}
+
+impl<W: Witness> BatchClient for CoreClient<'_, W> {
+    async fn offer(&mut self, message: Message, intended: Time) -> Result<Progress, BatchEnd> {
+        let now = self.teller.now();
+        self.drain(now).await?;
+        self.held = Some((message, intended));
+        self.step(now, Input::Offer).await?;
+        let at = self.settle(now).await?;
+        Ok(self.progress_at(at))
+    }
+
+    async fn progress(&mut self, pause: impl Future<Output = ()>) -> Result<Progress, BatchEnd> {
+        let mut pause = pin!(pause);
+        let mut now = self.teller.now();
+        loop {
+            let woken = tokio::select! {
+                biased;
+                woken = self.wait(now) => woken,
+                () = &mut pause => return Ok(self.progress_at(self.teller.now())),
+            };
+            now = self.teller.now();
+            self.act_on(now, woken).await?;
+        }
+    }
+
+    async fn commit(mut self, last: Option<Message>, intended: Time) -> BatchEnd {
+        let input = match last {
+            Some(_) => Input::Commit,
+            None => Input::CommitEob,
+        };
+        self.held = last.map(|message| (message, intended));
+        let mut now = self.teller.now();
+        if let Err(end) = self.drain(now).await {
+            return end;
+        }
+        if let Err(end) = self.step(now, input).await {
+            return end;
+        }
+        loop {
+            let woken = self.wait(now).await;
+            now = self.teller.now();
+            if let Err(end) = self.act_on(now, woken).await {
+                return end;
+            }
+        }
+    }
+
+    fn abandon(self, outcome: Outcome) -> BatchEnd {
+        self.teller
+            .ended(self.teller.now(), outcome, 0, String::new())
+    }
+}
+
+/// What ended a wait.
+enum Woken {
+    /// A message on the batch inbox; `None` when the subscription is over.
+    Frame(Option<async_nats::Message>),
+    /// The machine wanted to be woken at this moment.
+    Due(Time),
+}
+
+/// Reads a frame of the batch inbox.
+fn read_frame(message: &async_nats::Message) -> Result<ControlFrame, String> {
+    let status = message.status.map(|status| status.as_u16());
+    if let Some(status) = status.filter(|status| *status >= 300) {
+        return Ok(ControlFrame::Status(status));
+    }
+    match parse_reply(&message.payload).map_err(|error| error.to_string())? {
+        ServerReply::Ack(ack) => Ok(ControlFrame::Ack(ack)),
+        ServerReply::Gap(gap) => Ok(ControlFrame::Gap(gap)),
+        ServerReply::Error(error) => Ok(ControlFrame::Error {
+            sequence: error.sequence,
+            code: error.error.number(),
+        }),
+        ServerReply::PubAck(reply) => Ok(ControlFrame::PubAck(reply.ack)),
+        ServerReply::Refused(error) => Ok(ControlFrame::Refused(error.number())),
+    }
+}
+
+/// Writes reply subjects without an allocation for each.
+struct Replies {
+    prefix: ReplyPrefix,
+    text: String,
+    buffer: BytesMut,
+}
+
+impl Replies {
+    fn new(prefix: ReplyPrefix) -> Self {
+        Self {
+            prefix,
+            text: String::new(),
+            buffer: BytesMut::new(),
+        }
+    }
+
+    fn subject(&mut self, sequence: BatchSequence, operation: Operation) -> Subject {
+        self.prefix.write(sequence, operation, &mut self.text);
+        if self.buffer.capacity() < self.text.len() {
+            self.buffer = BytesMut::with_capacity(REPLY_BUFFER_BYTES);
+        }
+        self.buffer.extend_from_slice(self.text.as_bytes());
+        let bytes = self.buffer.split().freeze();
+        Subject::from_utf8(bytes).unwrap_or_else(|_| Subject::from(self.text.as_str()))
+    }
+}

@@ -1,0 +1,71 @@
+//! Judge: a publisher sends nothing through a shut gate.
+//!
+//! Leans on `event` and on the window rule of `batch`.
+
+use super::{Bench, Judge, Start};
+use crate::batch::fast::window::Window;
+use crate::event::Event;
+use crate::nats::ack::FlowAck;
+use crate::nats::{BatchSequence, Operation};
+
+/// No message is sent while the gate is shut by the newest ack that the publisher has received. A
+/// flow that shrinks leaves a publisher over its window lawfully; it must only not send. Pings are
+/// free. The second message waits for the first reply.
+#[derive(Clone, Debug)]
+pub struct NothingSentThroughAShutGate {
+    window: Window,
+    opened: bool,
+    /// The client tells no flow with its acks: its gate cannot be judged.
+    untold: bool,
+}
+
+impl Judge for NothingSentThroughAShutGate {
+    const NAME: &'static str = "nothing-sent-through-a-shut-gate";
+    const CLAUSE: &'static str = "ADR-50, Flow Control: the client stops at its outstanding acks";
+
+    fn new(start: &Start) -> Self {
+        let outstanding_acks = u8::try_from(start.outstanding_acks).unwrap_or(u8::MAX);
+        Self {
+            window: Window::new(start.flow, outstanding_acks),
+            opened: false,
+            untold: false,
+        }
+    }
+
+    #[inline]
+    fn see(&mut self, event: &Event, bench: &mut Bench<'_>) {
+        match *event {
+            Event::Published {
+                operation,
+                sequence,
+                ..
+            } if operation != Operation::Ping => {
+                self.judge(sequence, bench);
+            }
+            Event::AckSeen { flow, sequence, .. } => {
+                self.opened = true;
+                self.untold |= flow == 0;
+                self.window.on_ack(FlowAck {
+                    sequence,
+                    messages: flow,
+                });
+            }
+            _ => {}
+        }
+    }
+}
+
+impl NothingSentThroughAShutGate {
+    fn judge(&self, sequence: BatchSequence, bench: &mut Bench<'_>) {
+        let sent = BatchSequence(sequence.0.saturating_sub(1));
+        if self.untold || sent.0 == 0 || (self.opened && self.window.is_open_at(sent)) {
+            return;
+        }
+        let (acked, flow) = (self.window.acked(), self.window.flow());
+        bench.object::<Self>(if self.opened {
+            format!("{sequence} was sent with {sent} out, acked {acked} at a flow of {flow}")
+        } else {
+            format!("{sequence} was sent before the first reply came")
+        });
+    }
+}

@@ -1,0 +1,234 @@
+//! Judge: every publisher ends, and one that waits in vain is a stall with its release.
+//!
+//! Leans on `event`. A *stall* is a wait of at least one ack timeout for a reply that the server,
+//! given what it has received, will not send, even if the client then ends with an error.
+
+use super::{Bench, Judge, Start};
+use crate::event::{BatchNumber, Event, Outcome, PublisherId};
+use crate::machine::Time;
+use crate::nats::{BatchSequence, GapMode, Operation};
+
+/// A publisher that waited for what would not come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stall {
+    /// Who waited.
+    pub publisher: PublisherId,
+    /// In which batch.
+    pub batch: BatchNumber,
+    /// When the wait ended, or the run.
+    pub at: Time,
+    /// How long it waited.
+    pub waited: Time,
+    /// The event that would have released it.
+    pub release: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    FirstReply,
+    Gate,
+    PubAck,
+}
+
+/// Every batch ends within its publisher's ack timeout; waits for what will not come are stalls.
+#[derive(Clone, Debug)]
+pub struct EveryPublisherEnds {
+    ack_timeout: Time,
+    gap: GapMode,
+    wait: Option<(Wait, Time)>,
+    /// Nothing of this batch is under way, in either direction or inside the server.
+    at_rest: bool,
+
+    // what the client knows
+    published: BatchSequence,
+    acked: BatchSequence,
+    flow: u16,
+
+    // what the server knows
+    opened: bool,
+    forgotten: bool,
+    pub_ack_sent: bool,
+    end_received: bool,
+    ack_sent: BatchSequence,
+    ack_flow: u16,
+    /// The lowest sequence that was lost on its way in.
+    lost: Option<BatchSequence>,
+}
+
+impl EveryPublisherEnds {
+    /// The event that would release this wait, or `None` if a reply may still come by itself.
+    fn release(&self, wait: Wait, server_told: bool) -> Option<String> {
+        if !server_told {
+            return self.release_as_the_client_sees_it(wait);
+        }
+        if !self.at_rest {
+            return None;
+        }
+        let due = self.ack_sent.0 + u64::from(self.ack_flow.max(1));
+        Some(match wait {
+            _ if self.pub_ack_sent => "none: the PubAck was sent once, and is lost".to_owned(),
+            _ if self.forgotten => "none: the server has forgotten the batch".to_owned(),
+            _ if !self.opened => "the start of the batch arriving at the server".to_owned(),
+            Wait::FirstReply => "a ping: the first flow ack is lost or was never sent".to_owned(),
+            Wait::PubAck if !self.end_received => "the commit arriving at the server".to_owned(),
+            Wait::PubAck => {
+                "none: the server holds a message as pending that it did not store".to_owned()
+            }
+            Wait::Gate if self.ack_sent > self.acked => {
+                format!("a ping: the flow ack for {} is lost", self.ack_sent)
+            }
+            Wait::Gate => {
+                let due = match self.lost {
+                    Some(lost) => format!(
+                        "message {lost}, which is lost, or a later message or ping that shows the gap"
+                    ),
+                    None if due <= self.published.0 => {
+                        format!(
+                            "one more message that the server accepts: refused ones up to {} moved no ack",
+                            self.published
+                        )
+                    }
+                    None => format!("message {due}"),
+                };
+                format!(
+                    "{due} (the last flow ack is for {} at a flow of {})",
+                    self.ack_sent, self.ack_flow
+                )
+            }
+        })
+    }
+
+    /// Without the server's side: at the gate the next ack is due at acked + flow; if the client
+    /// has not sent that far, it waits for an ack that nothing can trigger.
+    fn release_as_the_client_sees_it(&self, wait: Wait) -> Option<String> {
+        let due = self.acked.0 + u64::from(self.flow);
+        let in_vain = wait == Wait::Gate && due > self.published.0;
+        in_vain.then(|| {
+            format!(
+                "message {due} (the last flow ack is for {} at a flow of {})",
+                self.acked, self.flow
+            )
+        })
+    }
+}
+
+impl Judge for EveryPublisherEnds {
+    const NAME: &'static str = "every-publisher-ends";
+    const CLAUSE: &'static str =
+        "ADR-50, Flow Control: no unrecoverable stalls; the timeout while waiting for acks";
+
+    fn new(start: &Start) -> Self {
+        let zero = BatchSequence(0);
+        Self {
+            ack_timeout: start.ack_timeout,
+            gap: start.gap,
+            wait: None,
+            at_rest: false,
+            published: zero,
+            acked: zero,
+            flow: start.flow,
+            opened: false,
+            forgotten: false,
+            pub_ack_sent: false,
+            end_received: false,
+            ack_sent: zero,
+            ack_flow: start.flow,
+            lost: None,
+        }
+    }
+
+    #[inline]
+    fn see(&mut self, event: &Event, bench: &mut Bench<'_>) {
+        let at = bench.at();
+        match *event {
+            Event::Published {
+                operation,
+                sequence,
+                ..
+            } => self.published(at, operation, sequence),
+            Event::AckSeen { flow, sequence, .. } => self.ack_seen(flow, sequence),
+            Event::AckSent { flow, sequence, .. } => {
+                self.ack_sent = sequence;
+                self.ack_flow = flow;
+            }
+            Event::Blocked { .. } => self.wait = Some((Wait::Gate, at)),
+            // A publisher that ends at its gate is not unblocked before.
+            Event::Unblocked { .. } => self.wait = None,
+            Event::GapSeen { .. } | Event::ErrorSeen { .. } => self.trouble(at),
+            Event::AtRest { .. } => self.at_rest = true,
+            Event::BatchOpened { flow, .. } => {
+                self.opened = true;
+                self.ack_flow = flow;
+            }
+            Event::BatchForgotten { .. } => self.forgotten = true,
+            Event::PubAckSent { .. } => self.pub_ack_sent = true,
+            Event::ControlReceived {
+                operation: Operation::CommitEob,
+                ..
+            } => self.end_received = true,
+            Event::Dropped {
+                reply: false,
+                sequence,
+                ..
+            } => {
+                self.lost = Some(self.lost.map_or(sequence, |lost| lost.min(sequence)));
+            }
+            Event::BatchEnded { outcome, .. } => self.ended(outcome, bench),
+            _ => {}
+        }
+    }
+}
+
+impl EveryPublisherEnds {
+    fn published(&mut self, at: Time, operation: Operation, sequence: BatchSequence) {
+        if operation.stores() {
+            self.published = sequence;
+        }
+        match operation {
+            Operation::Start => self.wait = Some((Wait::FirstReply, at)),
+            Operation::Commit | Operation::CommitEob => self.wait = Some((Wait::PubAck, at)),
+            Operation::Append | Operation::Ping => {}
+        }
+    }
+
+    fn ack_seen(&mut self, flow: u16, sequence: BatchSequence) {
+        if sequence >= self.acked {
+            self.acked = sequence;
+            self.flow = if flow == 0 { self.flow } else { flow };
+        }
+        if matches!(self.wait, Some((Wait::FirstReply, _))) {
+            self.wait = None;
+        }
+    }
+
+    /// Trouble in gap mode fail: what the publisher waits for from here on is the PubAck.
+    fn trouble(&mut self, at: Time) {
+        if self.gap == GapMode::Fail {
+            self.wait = Some((Wait::PubAck, at));
+            self.end_received = true;
+        }
+    }
+
+    fn ended(&self, outcome: Outcome, bench: &mut Bench<'_>) {
+        let Some((wait, since)) = self.wait else {
+            return;
+        };
+        let waited = bench.at() - since;
+        let gave_up = matches!(
+            outcome,
+            Outcome::TimedOut | Outcome::Interrupted | Outcome::ClientError
+        );
+        if waited < self.ack_timeout || !gave_up {
+            return;
+        }
+        if outcome == Outcome::Interrupted && waited > self.ack_timeout {
+            let timeout = self.ack_timeout;
+            bench.object::<Self>(format!(
+                "the publisher waits since {since}, its ack timeout is {timeout}"
+            ));
+        }
+        if let Some(release) = self.release(wait, bench.server_told()) {
+            bench.stall(waited, release);
+        }
+    }
+}

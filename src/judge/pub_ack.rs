@@ -1,0 +1,98 @@
+//! Judge: the PubAck of a batch agrees with the stream.
+//!
+//! Leans on `event`.
+
+use super::{Bench, Judge, Start};
+use crate::event::Event;
+use crate::nats::{BatchSequence, GapMode, StreamSequence};
+
+/// `seq` is the stream sequence of the last message that the batch stored, and `count` the batch
+/// sequence up to which it came: in gap mode fail without a hole, in gap mode ok the highest.
+#[derive(Clone, Debug)]
+pub struct PubAckAgreesWithTheStream {
+    gap: GapMode,
+    contiguous: BatchSequence,
+    highest: BatchSequence,
+    /// The highest message was refused: as a commit it does not count.
+    highest_refused: bool,
+    last_stored: StreamSequence,
+}
+
+impl Judge for PubAckAgreesWithTheStream {
+    const NAME: &'static str = "pub-ack-agrees-with-the-stream";
+    const CLAUSE: &'static str =
+        "ADR-50, Server Behavior Design: BatchSize and the sequence of the PubAck";
+
+    fn new(start: &Start) -> Self {
+        Self {
+            gap: start.gap,
+            contiguous: BatchSequence(0),
+            highest: BatchSequence(0),
+            highest_refused: false,
+            last_stored: StreamSequence(0),
+        }
+    }
+
+    #[inline]
+    fn see(&mut self, event: &Event, bench: &mut Bench<'_>) {
+        match *event {
+            Event::Stored {
+                sequence,
+                stream_sequence,
+                ..
+            } => {
+                self.persisted(sequence);
+                self.last_stored = stream_sequence;
+            }
+            Event::Deduplicated { sequence, .. } => self.persisted(sequence),
+            Event::Rejected { sequence, .. } => self.met(sequence, true),
+            // A gap found by an end of batch or a ping moves the count up to the one before it.
+            Event::GapSent { received, .. } if received.0 > 0 => {
+                self.met(BatchSequence(received.0 - 1), false);
+            }
+            Event::PubAckSent {
+                duplicate: false,
+                count,
+                sequence,
+                ..
+            } => self.judge(count, sequence, bench),
+            _ => {}
+        }
+    }
+}
+
+impl PubAckAgreesWithTheStream {
+    fn met(&mut self, sequence: BatchSequence, refused: bool) {
+        if sequence > self.highest {
+            self.highest = sequence;
+            self.highest_refused = refused;
+        }
+    }
+
+    fn persisted(&mut self, sequence: BatchSequence) {
+        if sequence == self.contiguous.next() {
+            self.contiguous = sequence;
+        }
+        self.met(sequence, false);
+    }
+
+    fn judge(&self, count: BatchSequence, sequence: StreamSequence, bench: &mut Bench<'_>) {
+        let right = match self.gap {
+            GapMode::Fail => self.contiguous,
+            GapMode::Ok => self.highest,
+        };
+        let without_commit =
+            self.gap == GapMode::Ok && self.highest_refused && count.next() == right;
+        if count != right && !without_commit {
+            bench.object::<Self>(format!(
+                "the PubAck counts {count}, the batch came to {right}"
+            ));
+        }
+        if sequence != self.last_stored {
+            bench.object::<Self>(format!(
+                "the PubAck names stream sequence {sequence}, the last one stored is {}",
+                self.last_stored
+            ));
+        }
+    }
+}

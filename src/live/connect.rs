@@ -1,0 +1,356 @@
+//! Connections to the servers under test, and API calls over them, with one clear error each.
+//!
+//! Leans on `error` and async-nats.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_nats::jetstream::{self, Context};
+use async_nats::{
+    Client, ConnectError, ConnectErrorKind, ConnectOptions, RequestErrorKind, ServerAddr,
+};
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use super::error::{LiveError, OLDEST_SERVER, clean, without_credentials};
+use super::probe::major_minor;
+
+/// Commands and messages that a connection may hold: more than the widest window, so that waiting
+/// for the connection is never mistaken for waiting for an ack.
+const CONNECTION_CAPACITY: usize = 8_192;
+const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+const CALL_PATIENCE: Duration = Duration::from_secs(10);
+/// A cluster that has just lost or not yet found its leader answers calls with this error.
+const TEMPORARILY_UNAVAILABLE: u64 = 10_008;
+const UNAVAILABLE_RETRIES: u32 = 20;
+const RETRY_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Opens connections to the same servers.
+#[derive(Clone)]
+pub struct Connector {
+    addresses: Vec<ServerAddr>,
+    shown: String,
+    trouble: Arc<Trouble>,
+}
+
+/// What servers complained about on any connection.
+#[derive(Default)]
+struct Trouble {
+    last: Mutex<Option<String>>,
+    news: Notify,
+}
+
+impl Connector {
+    /// A connector to any of `servers`, as URLs. Credentials of the first URL that has some count for
+    /// all: `user:password@`, or a token as `token@`.
+    ///
+    /// # Errors
+    /// One of them is no URL of a server.
+    pub fn new(servers: &[String]) -> Result<Self, LiveError> {
+        let addresses = servers
+            .iter()
+            .map(|server| {
+                server.parse().map_err(|error| LiveError::Unreachable {
+                    servers: without_credentials(std::slice::from_ref(server)),
+                    reason: format!(
+                        "this is no server URL such as nats://127.0.0.1:4222 ({error})"
+                    ),
+                })
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            addresses,
+            shown: without_credentials(servers),
+            trouble: Arc::default(),
+        })
+    }
+
+    /// The servers, without credentials.
+    pub fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// A new connection to a server that takes fast batches.
+    ///
+    /// # Errors
+    /// Nobody answers, it is no NATS server, it refuses the credentials, or it is too old.
+    pub async fn connect(&self) -> Result<Connection, LiveError> {
+        let trouble = Arc::clone(&self.trouble);
+        let options = credentials(&self.addresses)
+            .name("tidegate")
+            .client_capacity(CONNECTION_CAPACITY)
+            .subscription_capacity(CONNECTION_CAPACITY)
+            .connection_timeout(CONNECT_PATIENCE)
+            .request_timeout(Some(CALL_PATIENCE))
+            .event_callback(move |event| {
+                let trouble = Arc::clone(&trouble);
+                async move { trouble.hear(&event) }
+            });
+        let all = CONNECT_PATIENCE * u32::try_from(self.addresses.len()).unwrap_or(u32::MAX);
+        let connecting = options.connect(self.addresses.as_slice());
+        let client = match tokio::time::timeout(all + Duration::from_secs(1), connecting).await {
+            Ok(Ok(client)) => client,
+            Ok(Err(error)) => return Err(self.classify(&error)),
+            Err(_) => return Err(self.unreachable("no greeting came in time".to_owned())),
+        };
+        let info = client.server_info();
+        if major_minor(&info.version).is_none_or(|version| version < OLDEST_SERVER) {
+            return Err(LiveError::OldServer {
+                server: self.shown.clone(),
+                version: clean(&info.version),
+            });
+        }
+        Ok(Connection {
+            jetstream: jetstream::new(client.clone()),
+            client,
+            version: info.version,
+            max_payload: info.max_payload,
+            shown: self.shown.clone(),
+            trouble: Arc::clone(&self.trouble),
+        })
+    }
+
+    fn unreachable(&self, reason: String) -> LiveError {
+        LiveError::Unreachable {
+            servers: self.shown.clone(),
+            reason,
+        }
+    }
+
+    fn classify(&self, error: &ConnectError) -> LiveError {
+        let reason = describe(error);
+        match error.kind() {
+            ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
+                LiveError::Credentials {
+                    servers: self.shown.clone(),
+                    reason,
+                }
+            }
+            ConnectErrorKind::TimedOut => self.unreachable(format!(
+                "no NATS greeting within {} s",
+                CONNECT_PATIENCE.as_secs()
+            )),
+            ConnectErrorKind::Io if !is_of_the_network(error) => LiveError::Protocol {
+                server: self.shown.clone(),
+                reason,
+            },
+            ConnectErrorKind::Io
+            | ConnectErrorKind::ServerParse
+            | ConnectErrorKind::Dns
+            | ConnectErrorKind::Tls
+            | ConnectErrorKind::MaxReconnects => self.unreachable(reason),
+        }
+    }
+}
+
+/// A connection to one of the servers.
+#[derive(Clone)]
+pub struct Connection {
+    /// The connection.
+    pub client: Client,
+    /// JetStream over it.
+    pub jetstream: Context,
+    /// Version of the server.
+    pub version: String,
+    /// Largest payload that the server takes, in bytes.
+    pub max_payload: usize,
+    shown: String,
+    trouble: Arc<Trouble>,
+}
+
+impl Connection {
+    /// Whether the server survives a ping before the first reply of a batch: from 2.15 on.
+    pub fn takes_early_pings(&self) -> bool {
+        major_minor(&self.version).is_some_and(|version| version >= (2, 15))
+    }
+
+    /// Makes an API call, `call` in words and `subject` after `$JS.API.`, and gives its answer.
+    ///
+    /// # Errors
+    /// JetStream is off, a permission is missing, nothing came in time, or the answer is an error.
+    pub async fn call(
+        &self,
+        call: &'static str,
+        subject: &str,
+        body: &Value,
+    ) -> Result<Value, LiveError> {
+        let mut attempt = 0;
+        loop {
+            let answer = self.call_once(call, subject, body).await;
+            attempt += 1;
+            match answer {
+                Err(LiveError::Api { code, .. })
+                    if code == TEMPORARILY_UNAVAILABLE && attempt < UNAVAILABLE_RETRIES =>
+                {
+                    tokio::time::sleep(RETRY_INTERVAL).await;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    async fn call_once(
+        &self,
+        call: &'static str,
+        subject: &str,
+        body: &Value,
+    ) -> Result<Value, LiveError> {
+        self.trouble.forget();
+        let subject = format!("$JS.API.{subject}");
+        let request = self.client.request(subject, body.to_string().into());
+        let answer = tokio::select! {
+            biased;
+            answer = request => answer,
+            reason = self.trouble.next_violation() => return Err(LiveError::Permission(reason)),
+        };
+        let message = answer.map_err(|error| match error.kind() {
+            RequestErrorKind::NoResponders => LiveError::JetStreamOff {
+                server: self.shown.clone(),
+                reason: format!("nobody answers {call}"),
+            },
+            RequestErrorKind::TimedOut => LiveError::NoAnswer {
+                call,
+                seconds: CALL_PATIENCE.as_secs(),
+            },
+            RequestErrorKind::InvalidSubject | RequestErrorKind::Other => LiveError::Api {
+                call,
+                code: 0,
+                description: clean(&error.to_string()),
+            },
+        })?;
+        let answer: Value =
+            serde_json::from_slice(&message.payload).map_err(|error| LiveError::Protocol {
+                server: self.shown.clone(),
+                reason: format!("the answer to {call} is no JSON ({error})"),
+            })?;
+        match answer.get("error") {
+            Some(error) => Err(self.refused(call, error)),
+            None => Ok(answer),
+        }
+    }
+
+    fn refused(&self, call: &'static str, error: &Value) -> LiveError {
+        /// JetStream is not enabled, on the server or for the account.
+        const OFF: [u64; 2] = [10_039, 10_076];
+        let code = error["err_code"].as_u64().unwrap_or(0);
+        let description = clean(error["description"].as_str().unwrap_or("no reason given"));
+        if OFF.contains(&code) {
+            return LiveError::JetStreamOff {
+                server: self.shown.clone(),
+                reason: description,
+            };
+        }
+        LiveError::Api {
+            call,
+            code,
+            description,
+        }
+    }
+}
+
+impl Trouble {
+    fn hear(&self, event: &async_nats::Event) {
+        if let async_nats::Event::ServerError(error) = event {
+            let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            *last = Some(clean(&error.to_string()));
+            self.news.notify_waiters();
+        }
+    }
+
+    fn forget(&self) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Ends when a server reports that a permission is missing.
+    async fn next_violation(&self) -> String {
+        loop {
+            let news = self.news.notified();
+            let last = self
+                .last
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone();
+            if let Some(last) = last
+                && last.to_ascii_lowercase().contains("permissions violation")
+            {
+                return last;
+            }
+            news.await;
+        }
+    }
+}
+
+/// Options with the credentials in the URLs, which async-nats leaves to its caller.
+fn credentials(addresses: &[ServerAddr]) -> ConnectOptions {
+    let named = addresses.iter().find_map(|address| {
+        let user = address.username()?;
+        Some((
+            percent_decoded(user),
+            address.password().map(percent_decoded),
+        ))
+    });
+    match named {
+        None => ConnectOptions::new(),
+        Some((user, Some(password))) => ConnectOptions::with_user_and_password(user, password),
+        Some((token, None)) => ConnectOptions::with_token(token),
+    }
+}
+
+/// Text from a URL with `%41` and the like as the characters that they stand for.
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        let escaped = tail
+            .get(..2)
+            .filter(|_| *first == b'%')
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match escaped {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &tail[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn describe(error: &ConnectError) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => clean(&source.to_string()),
+        None => clean(&error.to_string()),
+    }
+}
+
+/// Whether the operating system reported it; otherwise what came is no NATS protocol.
+fn is_of_the_network(error: &ConnectError) -> bool {
+    std::error::Error::source(error)
+        .and_then(|source| source.downcast_ref::<std::io::Error>())
+        .is_some_and(|error| error.raw_os_error().is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_in_credentials_are_undone() {
+        assert_eq!(percent_decoded("p%40ss%2"), "p@ss%2");
+        assert_eq!(percent_decoded("%zz%C3%A4"), "%zzä");
+    }
+
+    #[test]
+    fn what_is_no_url_is_refused_without_its_credentials() {
+        let servers = ["http://me:secret@host".to_owned()];
+        let error = Connector::new(&servers).err().unwrap().to_string();
+        assert!(
+            error.contains("no server URL") && !error.contains("secret"),
+            "{error}"
+        );
+    }
+}

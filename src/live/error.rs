@@ -1,0 +1,198 @@
+//! What can go wrong around a live run: one sentence for each, with what to do about it.
+//!
+//! Text that comes from a peer is shortened and cleaned before it is shown. Leans on nothing of
+//! ours.
+
+/// The lowest server that takes fast batches.
+pub(super) const OLDEST_SERVER: (u32, u32) = (2, 14);
+
+/// Why a live run could not be done, or not to its end.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum LiveError {
+    /// The file asks for what a live run cannot do.
+    #[error("{file}: {message}")]
+    Scenario {
+        /// The file.
+        file: String,
+        /// What it asks for, and what to do.
+        message: String,
+    },
+    /// Nobody answers.
+    #[error("no NATS server answers at {servers}: {reason}")]
+    Unreachable {
+        /// The addresses tried, without credentials.
+        servers: String,
+        /// What was tried and seen.
+        reason: String,
+    },
+    /// Somebody answers who is no NATS server, or a broken one.
+    #[error("{server} does not speak the NATS protocol: {reason}")]
+    Protocol {
+        /// The address, without credentials.
+        server: String,
+        /// What came instead.
+        reason: String,
+    },
+    /// The server wants other credentials.
+    #[error("{servers} refuses these credentials: {reason}")]
+    Credentials {
+        /// The addresses tried, without credentials.
+        servers: String,
+        /// What the server said.
+        reason: String,
+    },
+    /// The server does not know fast batches.
+    #[error(
+        "the server at {server} is nats-server {version}; fast batches need {}.{} or later",
+        OLDEST_SERVER.0,
+        OLDEST_SERVER.1
+    )]
+    OldServer {
+        /// The address, without credentials.
+        server: String,
+        /// What it calls itself.
+        version: String,
+    },
+    /// The server, or the account, has no JetStream.
+    #[error("JetStream is off at {server}, or for this account: {reason}")]
+    JetStreamOff {
+        /// The address, without credentials.
+        server: String,
+        /// What was seen.
+        reason: String,
+    },
+    /// A permission is missing.
+    #[error("the account may not do this: {0}")]
+    Permission(String),
+    /// A stream of this name does not take fast batches.
+    #[error(
+        "stream {stream} exists and does not take fast batches; set allow_batched on it, or choose another name with --set stream.name=NAME"
+    )]
+    NoBatches {
+        /// Its name.
+        stream: String,
+    },
+    /// A stream of this name is not what the file describes.
+    #[error(
+        "stream {stream} exists and differs from the file: {difference}; change the file, or choose another name with --set stream.name=NAME"
+    )]
+    OtherStream {
+        /// Its name.
+        stream: String,
+        /// The first difference.
+        difference: String,
+    },
+    /// An API call was refused.
+    #[error("{call} failed: {description} (error {code})")]
+    Api {
+        /// The call, in words.
+        call: &'static str,
+        /// `err_code`; 0 without one.
+        code: u64,
+        /// What the server said.
+        description: String,
+    },
+    /// An API call was not answered.
+    #[error("{call} was not answered within {seconds} s")]
+    NoAnswer {
+        /// The call, in words.
+        call: &'static str,
+        /// How long was waited.
+        seconds: u64,
+    },
+    /// A server of our own did not come up.
+    #[error("the local nats-server did not start: {reason}{}", tail(log))]
+    LocalServer {
+        /// What was seen.
+        reason: String,
+        /// The end of its log.
+        log: String,
+    },
+    /// No usable nats-server was found or fetched.
+    #[error("no usable nats-server: {0}")]
+    NoServer(String),
+    /// The operating system refuses something.
+    #[error("{what}: {reason}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// What the system said.
+        reason: String,
+    },
+}
+
+impl LiveError {
+    /// The operating system refused `what`.
+    pub(crate) fn system(what: impl Into<String>, reason: impl std::fmt::Display) -> Self {
+        Self::System {
+            what: what.into(),
+            reason: reason.to_string(),
+        }
+    }
+}
+
+fn tail(log: &str) -> String {
+    if log.is_empty() {
+        String::new()
+    } else {
+        format!("\nthe end of its log:\n{log}")
+    }
+}
+
+/// Text from a peer, fit to be shown: control characters are dots, and it is short.
+pub(crate) fn clean(text: &str) -> String {
+    const SHOWN: usize = 200;
+    let mut shown: String = text
+        .chars()
+        .take(SHOWN)
+        .map(|character| {
+            if character.is_control() {
+                '.'
+            } else {
+                character
+            }
+        })
+        .collect();
+    if text.chars().nth(SHOWN).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// Server URLs without the credentials in them, for messages and results.
+pub(crate) fn without_credentials(servers: &[String]) -> String {
+    let shown: Vec<_> = servers
+        .iter()
+        .map(|server| {
+            let (scheme, rest) = server.split_once("://").unwrap_or(("", server));
+            let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+            if scheme.is_empty() {
+                clean(host)
+            } else {
+                clean(&format!("{scheme}://{host}"))
+            }
+        })
+        .collect();
+    shown.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_never_shown() {
+        let servers = ["nats://me:se@cret@host:4222", "token@other", "third:1"];
+        let servers: Vec<_> = servers.map(str::to_owned).into();
+        assert_eq!(
+            without_credentials(&servers),
+            "nats://host:4222, other, third:1"
+        );
+    }
+
+    #[test]
+    fn text_from_a_peer_is_short_and_without_control_characters() {
+        assert_eq!(clean("a\x1b[2Jb\r\n"), "a.[2Jb..");
+        assert_eq!(clean(&"x".repeat(5_000)).chars().count(), 201);
+    }
+}

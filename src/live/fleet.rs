@@ -1,0 +1,285 @@
+//! Many publishers at once on one thread, each with a connection of its own.
+//!
+//! All publishers are polled by one task, beside the tasks of their connections; a publisher costs
+//! no task, and a message no allocation, timer or channel beyond those of its client. Leans on
+//! `load`, `connect`, `clock` and `alarm`.
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::time::Duration;
+
+use futures_util::stream::{self, FuturesUnordered};
+use futures_util::{StreamExt, TryStreamExt};
+use tokio::sync::Notify;
+
+use super::alarm::Alarms;
+use super::claims::Claims;
+use super::clock::Clock;
+use super::connect::{Connection, Connector};
+use super::error::LiveError;
+use super::interrupt::Interrupts;
+use crate::client::{BatchEnd, Witness};
+use crate::event::{BatchNumber, Event, Observer, PublisherId};
+use crate::load::{MessageMaker, PayloadContent, Plan, Runner, World};
+use crate::machine::Time;
+use crate::scenario::Settings;
+use crate::seed::Seed;
+
+/// So many connections are opened at a time.
+const CONNECTING: usize = 32;
+/// Longest time for publishers to end their batches after a stop.
+const GRACE: Duration = Duration::from_secs(5);
+/// File descriptors beside those of the connections.
+const OTHER_DESCRIPTORS: u64 = 256;
+
+/// How the publishing came to its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// Every publisher is done.
+    Complete,
+    /// The time limit of the file.
+    TimeLimit,
+    /// A signal, by number.
+    Signal(u8),
+}
+
+/// A publisher that a batch has ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PublisherFailure {
+    /// Which.
+    pub publisher: PublisherId,
+    /// Its group.
+    pub group: String,
+    /// How its last batch ended.
+    pub end: BatchEnd,
+}
+
+/// The live world: one clock, and everybody who watches.
+pub(super) struct LiveWorld<'o> {
+    clock: Clock,
+    observers: RefCell<&'o mut [&'o mut dyn Observer]>,
+    claims: RefCell<Claims>,
+    batches: Cell<u32>,
+    stopped: Cell<Option<Time>>,
+    stopping: Notify,
+    alarms: Alarms,
+}
+
+impl<'o> LiveWorld<'o> {
+    /// A world whose clock starts now.
+    pub(super) fn new(observers: &'o mut [&'o mut dyn Observer]) -> Self {
+        Self {
+            clock: Clock::start(),
+            observers: RefCell::new(observers),
+            claims: RefCell::default(),
+            batches: Cell::new(0),
+            stopped: Cell::new(None),
+            stopping: Notify::new(),
+            alarms: Alarms::default(),
+        }
+    }
+
+    /// What the publishers have said so far.
+    pub(super) fn claims(&self) -> std::cell::Ref<'_, Claims> {
+        self.claims.borrow()
+    }
+
+    fn stop(&self) {
+        if self.stopped.get().is_none() {
+            self.stopped.set(Some(self.clock.now()));
+            self.stopping.notify_waiters();
+        }
+    }
+}
+
+impl Witness for LiveWorld<'_> {
+    fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    fn tell(&self, at: Time, event: Event) {
+        self.claims.borrow_mut().see(at, &event);
+        for observer in self.observers.borrow_mut().iter_mut() {
+            observer.see(at, &event);
+        }
+    }
+}
+
+impl World for LiveWorld<'_> {
+    fn open_batch(&self) -> BatchNumber {
+        let number = self.batches.get();
+        self.batches.set(number + 1);
+        BatchNumber(number)
+    }
+
+    fn stopped(&self) -> Option<Time> {
+        self.stopped.get()
+    }
+
+    async fn until(&self, at: Time) {
+        if self.stopped.get().is_some() {
+            return;
+        }
+        tokio::select! {
+            biased;
+            () = self.stopping.notified() => {}
+            () = self.alarms.until(&self.clock, at) => {}
+        }
+    }
+}
+
+/// Publishers with their connections, ready to run.
+pub(super) struct Fleet {
+    members: Vec<Member>,
+    time_limit: Time,
+}
+
+struct Member {
+    connection: Connection,
+    plan: Plan,
+    maker: MessageMaker,
+    group: usize,
+}
+
+impl Fleet {
+    /// Opens a connection for each publisher of the file; `run` names the run in payloads.
+    ///
+    /// # Errors
+    /// A connection cannot be opened, or the file asks for a header that cannot be sent.
+    pub(super) async fn connect(
+        settings: &Settings,
+        file: &str,
+        seed: Seed,
+        run: u64,
+        connector: &Connector,
+    ) -> Result<Self, LiveError> {
+        let count = settings
+            .publishers
+            .iter()
+            .map(|group| u64::from(group.count));
+        make_room_for_connections(count.sum())?;
+        let groups = (0..).zip(&settings.publishers);
+        let group_of = groups.flat_map(|(index, group)| (0..group.count).map(move |_| index));
+        let content = PayloadContent::new(run);
+        let members = stream::iter(Plan::all(settings, seed).zip(group_of))
+            .map(|((plan, group), index)| {
+                let content = content.clone();
+                async move {
+                    let maker = MessageMaker::new(group, plan.publisher().0, run, content)
+                        .map_err(|message| LiveError::Scenario {
+                            file: file.to_owned(),
+                            message,
+                        })?;
+                    Ok(Member {
+                        connection: connector.connect().await?,
+                        plan,
+                        maker,
+                        group: index,
+                    })
+                }
+            })
+            .buffered(CONNECTING)
+            .try_collect()
+            .await?;
+        Ok(Self {
+            members,
+            time_limit: settings.time_limit.0,
+        })
+    }
+
+    /// Publishes until all are done, the time is over, or a signal comes; a second signal does not
+    /// wait for batches to end.
+    pub(super) async fn run(
+        self,
+        settings: &Settings,
+        world: &LiveWorld<'_>,
+        interrupts: &mut Interrupts,
+    ) -> (Ended, Vec<PublisherFailure>) {
+        let mut crew: Vec<_> = self
+            .members
+            .into_iter()
+            .map(|member| {
+                let group = &settings.publishers[member.group];
+                let early_pings = member.connection.takes_early_pings();
+                let jetstream = member.connection.jetstream;
+                let publisher = member.plan.publisher();
+                let runner = Runner::new(
+                    world,
+                    jetstream,
+                    group,
+                    member.plan,
+                    member.maker,
+                    early_pings,
+                );
+                (publisher, &group.name, runner)
+            })
+            .collect();
+        let publishers: FuturesUnordered<_> =
+            crew.iter_mut().map(|(_, _, runner)| runner.run()).collect();
+        let limit = world.alarms.until(&world.clock, self.time_limit);
+        // the runners yield by themselves: the budget of the runtime would make a full turn look
+        // like a wait
+        let publishing = tokio::task::unconstrained(publishers.for_each(|()| async {}));
+        let ended = supervise(world, publishing, limit, interrupts).await;
+        let failures = crew
+            .iter_mut()
+            .filter_map(|(publisher, group, runner)| {
+                runner.interrupt();
+                Some(PublisherFailure {
+                    publisher: *publisher,
+                    group: (*group).clone(),
+                    end: runner.failure()?.clone(),
+                })
+            })
+            .collect();
+        (ended, failures)
+    }
+}
+
+/// Lets the publishers work to their end; at the time limit or a signal they get a short time to
+/// end their batches, and are then dropped.
+async fn supervise(
+    world: &LiveWorld<'_>,
+    publishing: impl Future<Output = ()>,
+    limit: impl Future<Output = ()>,
+    interrupts: &mut Interrupts,
+) -> Ended {
+    let mut publishing = std::pin::pin!(publishing);
+    let ended = tokio::select! {
+        biased;
+        signal = interrupts.next() => Ended::Signal(signal),
+        () = limit => Ended::TimeLimit,
+        () = &mut publishing => return Ended::Complete,
+    };
+    world.stop();
+    tokio::select! {
+        biased;
+        signal = interrupts.next() => Ended::Signal(signal),
+        () = &mut publishing => ended,
+        () = tokio::time::sleep(GRACE) => ended,
+    }
+}
+
+/// Each connection takes a file descriptor; the soft limit may be raised to the hard one.
+fn make_room_for_connections(count: u64) -> Result<(), LiveError> {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let wanted = count + OTHER_DESCRIPTORS;
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= wanted) {
+        return Ok(());
+    }
+    limit.current = limit
+        .maximum
+        .map_or(Some(wanted), |most| Some(most.min(wanted)));
+    let raised = setrlimit(Resource::Nofile, limit);
+    if raised.is_ok() && limit.current.is_none_or(|current| current >= wanted) {
+        return Ok(());
+    }
+    Err(LiveError::system(
+        format!("{count} publishers need as many connections"),
+        format!(
+            "this process may open {} files; raise the limit (ulimit -n)",
+            limit.current.unwrap_or(0)
+        ),
+    ))
+}

@@ -1,0 +1,254 @@
+//! Reads the stream back after a run and hands each message to the comparison.
+//!
+//! An ordered consumer reads from the last sequence before the run to the end; no more than a few
+//! hundred messages are held at a time. Leans on `verify`, `target` and the payloads of `load`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::DeliverPolicy;
+use async_nats::jetstream::consumer::pull::OrderedConfig;
+use futures_util::StreamExt;
+use serde_json::json;
+
+use super::error::{LiveError, clean};
+use super::fleet::LiveWorld;
+use super::target::Target;
+use super::verify::{Allowances, ReadBack, Reader};
+use crate::client::Witness;
+use crate::event::{Event, PublisherId};
+use crate::load::{IDENTIFIED_BYTES, PayloadContent};
+use crate::nats::header::{MESSAGE_ID, ROLLUP, TTL};
+use crate::nats::{BatchSequence, StreamSequence};
+use crate::scenario::{Discard, PayloadSize, Publishers, Settings, StreamSettings};
+
+/// Longest wait for the next message.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// Messages that are still on their way when publishers give up may come later: the end of the
+/// stream is looked at again, at most so often.
+const ROUNDS: u32 = 5;
+/// Messages without a turn for others.
+const MESSAGES_PER_TURN: u32 = 256;
+
+/// Reads back what the run left in the stream of `target`, and tells each message as an event of
+/// the moment it is read.
+///
+/// # Errors
+/// The stream cannot be read.
+pub(super) async fn read_back(
+    target: &Target,
+    settings: &Settings,
+    content: &PayloadContent,
+    world: &LiveWorld<'_>,
+) -> Result<ReadBack, LiveError> {
+    let shorts = Shorts::new(&settings.publishers);
+    let mut reader = Reader::default();
+    let mut read_to = target.last_sequence();
+    for _ in 0..ROUNDS {
+        let end = last_sequence(target).await?;
+        if end <= read_to {
+            break;
+        }
+        read_range(
+            target,
+            read_to + 1,
+            end,
+            content,
+            &shorts,
+            &mut reader,
+            world,
+        )
+        .await?;
+        read_to = end;
+    }
+    let claims = world.claims();
+    let between = read_to.saturating_sub(target.last_sequence());
+    let mut result = reader.finish(
+        &claims,
+        &shorts.expected(&claims),
+        |publisher| shorts.has(publisher),
+        allowances(settings),
+        between,
+    );
+    if !target.created() {
+        // somebody else may write to a stream that is not ours
+        result.complete = result.foreign == 0;
+    }
+    Ok(result)
+}
+
+async fn last_sequence(target: &Target) -> Result<u64, LiveError> {
+    let info = format!("STREAM.INFO.{}", target.stream());
+    let connection = target.connection();
+    let answer = connection
+        .call("reading the stream", &info, &json!({}))
+        .await?;
+    Ok(answer["state"]["last_seq"].as_u64().unwrap_or(0))
+}
+
+async fn read_range(
+    target: &Target,
+    from: u64,
+    to: u64,
+    content: &PayloadContent,
+    shorts: &Shorts,
+    reader: &mut Reader,
+    world: &LiveWorld<'_>,
+) -> Result<(), LiveError> {
+    let failed = |reason: &dyn std::fmt::Display| LiveError::Api {
+        call: "reading the stream back",
+        code: 0,
+        description: clean(&reason.to_string()),
+    };
+    let jetstream = &target.connection().jetstream;
+    let stream = jetstream
+        .get_stream(target.stream())
+        .await
+        .map_err(|error| failed(&error))?;
+    let consumer = stream
+        .create_consumer(OrderedConfig {
+            deliver_policy: DeliverPolicy::ByStartSequence {
+                start_sequence: from,
+            },
+            ..OrderedConfig::default()
+        })
+        .await
+        .map_err(|error| failed(&error))?;
+    if consumer.cached_info().num_pending == 0 {
+        return Ok(());
+    }
+    let mut messages = consumer.messages().await.map_err(|error| failed(&error))?;
+    let mut turn = 0;
+    loop {
+        let next = tokio::time::timeout(PATIENCE, messages.next());
+        let message = match next.await {
+            Ok(Some(message)) => message.map_err(|error| failed(&error))?,
+            Ok(None) => return Err(failed(&"the consumer ended early")),
+            Err(_) => {
+                return Err(LiveError::NoAnswer {
+                    call: "reading the stream back",
+                    seconds: PATIENCE.as_secs(),
+                });
+            }
+        };
+        let info = message.info().map_err(|error| failed(&error))?;
+        let (sequence, pending) = (info.stream_sequence, info.pending);
+        if sequence <= to {
+            take(&message, sequence, content, shorts, reader, world);
+        }
+        if sequence >= to || pending == 0 {
+            return Ok(());
+        }
+        turn += 1;
+        if turn == MESSAGES_PER_TURN {
+            turn = 0;
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+fn take(
+    message: &async_nats::jetstream::Message,
+    stream_sequence: u64,
+    content: &PayloadContent,
+    shorts: &Shorts,
+    reader: &mut Reader,
+    world: &LiveWorld<'_>,
+) {
+    if let Some(bucket) = shorts.bucket(&message.subject) {
+        return reader.short(bucket);
+    }
+    let Some(identity) = content.read(&message.payload) else {
+        return reader.foreign();
+    };
+    let found = reader.identified(identity, &world.claims());
+    let Some(batch) = found else {
+        return;
+    };
+    let bytes = u32::try_from(message.payload.len()).unwrap_or(u32::MAX);
+    let event = Event::Stored {
+        batch,
+        bytes,
+        digest: content.digest(identity, bytes),
+        sequence: BatchSequence(u64::from(identity.sequence)),
+        stream_sequence: StreamSequence(stream_sequence),
+    };
+    world.tell(world.now(), event);
+}
+
+/// Publishers whose messages are too short to name themselves, by the subjects that they share.
+struct Shorts {
+    /// Subject to bucket.
+    buckets: BTreeMap<String, u32>,
+    /// Publisher to bucket.
+    publishers: BTreeMap<u32, u32>,
+}
+
+impl Shorts {
+    fn new(groups: &[Publishers]) -> Self {
+        let mut shorts = Self {
+            buckets: BTreeMap::new(),
+            publishers: BTreeMap::new(),
+        };
+        let members = groups
+            .iter()
+            .flat_map(|group| std::iter::repeat_n(group, group.count as usize));
+        let mut next = 0;
+        for (publisher, group) in (0..).zip(members) {
+            let smallest = match group.payload {
+                PayloadSize::Fixed(bytes) => bytes.0,
+                PayloadSize::Range(range) => range.min.0,
+            };
+            if smallest >= u64::from(IDENTIFIED_BYTES) {
+                continue;
+            }
+            let names = group.subjects_of(publisher).names;
+            let shared = names.iter().find_map(|name| shorts.buckets.get(name));
+            let bucket = shared.copied().unwrap_or_else(|| {
+                next += 1;
+                next
+            });
+            for name in names {
+                shorts.buckets.insert(name, bucket);
+            }
+            shorts.publishers.insert(publisher, bucket);
+        }
+        shorts
+    }
+
+    fn has(&self, publisher: PublisherId) -> bool {
+        self.publishers.contains_key(&publisher.0)
+    }
+
+    fn bucket(&self, subject: &str) -> Option<u32> {
+        self.buckets.get(subject).copied()
+    }
+
+    fn expected(&self, claims: &super::claims::Claims) -> BTreeMap<u32, u64> {
+        let mut expected = BTreeMap::new();
+        for (publisher, bucket) in &self.publishers {
+            *expected.entry(*bucket).or_default() += claims.published_by(*publisher);
+        }
+        expected
+    }
+}
+
+fn allowances(settings: &Settings) -> Allowances {
+    let StreamSettings {
+        discard,
+        max_messages,
+        max_bytes,
+        max_messages_per_subject,
+        ..
+    } = &settings.stream;
+    let limited = max_messages.is_some() || max_bytes.is_some();
+    let drops = *discard == Discard::Old && (limited || max_messages_per_subject.is_some());
+    let per_subject =
+        max_messages_per_subject.is_some() && !settings.stream.discard_new_per_subject;
+    let rules = || settings.publishers.iter().flat_map(|group| &group.headers);
+    let removes = rules().any(|rule| [ROLLUP, TTL].contains(&rule.name.as_str()));
+    Allowances {
+        evicts: drops || per_subject || removes,
+        deduplicates: rules().any(|rule| rule.name == MESSAGE_ID),
+    }
+}

@@ -1,0 +1,178 @@
+//! One live run, from a prepared target to what was found in the stream.
+//!
+//! Leans on `fleet` and `readback`.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::error::LiveError;
+use super::fleet::{Ended, Fleet, LiveWorld, PublisherFailure};
+use super::interrupt::Interrupts;
+use super::readback::read_back;
+use super::target::Target;
+use super::verify::ReadBack;
+use crate::client::Witness;
+use crate::event::Observer;
+use crate::load::PayloadContent;
+use crate::machine::Time;
+use crate::scenario::{PayloadSize, Scenario};
+use crate::seed::Seed;
+
+/// How a live run is done.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// Seed of arrivals and sizes.
+    pub seed: Seed,
+    /// Read the stream back and compare.
+    pub read_back: bool,
+}
+
+/// What came out, besides the events.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LiveOutcome {
+    /// How the publishing ended.
+    pub ended: Ended,
+    /// Version of the server, as it says.
+    pub server_version: String,
+    /// The servers, without credentials.
+    pub servers: String,
+    /// When publishing ended.
+    pub published_until: Time,
+    /// Publishers that an error ended.
+    pub failures: Vec<PublisherFailure>,
+    /// What the stream has; `None` when it was not read, or a signal came meanwhile.
+    pub read_back: Option<ReadBack>,
+}
+
+impl LiveOutcome {
+    /// Whether the run ended before its file says, so that results are partial.
+    pub const fn is_partial(&self) -> bool {
+        match self.ended {
+            Ended::Complete => false,
+            Ended::TimeLimit | Ended::Signal(_) => true,
+        }
+    }
+}
+
+/// Whether a live run can do what the file asks for; gives notes on what it leaves out.
+///
+/// Faults and defects are for the simulator alone and refuse the file. Descriptions of server, disk
+/// and network are left out with a note, since the real ones take their place; `strict` refuses
+/// them, too.
+///
+/// # Errors
+/// The file has something that a live run cannot do.
+pub fn check_scenario(scenario: &Scenario, strict: bool) -> Result<Vec<String>, LiveError> {
+    let settings = &scenario.settings;
+    let server = settings.server.as_ref();
+    let refused = [
+        ("[[faults]]", !settings.faults.is_empty()),
+        (
+            "server.defects",
+            server.is_some_and(|server| !server.defects.is_empty()),
+        ),
+    ];
+    let left_out = [
+        ("[server]", server.is_some()),
+        ("[disk]", settings.disk.is_some()),
+        ("[network]", settings.network.is_some()),
+    ];
+    let strictly = left_out.iter().filter(|_| strict);
+    if let Some((section, _)) = refused.iter().chain(strictly).find(|(_, there)| *there) {
+        return Err(LiveError::Scenario {
+            file: scenario.file.clone(),
+            message: format!("{section} is for the simulator; run this file with `tidegate sim`"),
+        });
+    }
+    let sections = left_out.iter().filter(|(_, there)| *there);
+    Ok(sections
+        .map(|(section, _)| {
+            format!("{section} describes the simulated surroundings; a live run leaves it out")
+        })
+        .collect())
+}
+
+/// Runs `scenario` against `target` and tells everything to `observers`.
+///
+/// A signal, or the time limit of the file, lets publishers end their batches; the outcome says so.
+///
+/// # Errors
+/// The publishers cannot connect, or the stream cannot be read back; the events told so far stand.
+pub async fn run(
+    scenario: &Scenario,
+    target: &Target,
+    observers: &mut [&mut dyn Observer],
+    options: &RunOptions,
+    interrupts: &mut Interrupts,
+) -> Result<LiveOutcome, LiveError> {
+    let settings = &scenario.settings;
+    check_payloads(scenario, target)?;
+    // the stream may hold messages of other runs, even of the same seed
+    let run = xxh3_64(target.connection().client.new_inbox().as_bytes());
+    let fleet = Fleet::connect(
+        settings,
+        &scenario.file,
+        options.seed,
+        run,
+        target.connector(),
+    );
+    let fleet = tokio::select! {
+        biased;
+        signal = interrupts.next() => return Ok(cut_short(target, signal)),
+        fleet = fleet => fleet?,
+    };
+    let mut observers: Vec<&mut dyn Observer> = observers
+        .iter_mut()
+        .map(|observer| &mut **observer as _)
+        .collect();
+    let world = LiveWorld::new(&mut observers);
+    let (mut ended, failures) = fleet.run(settings, &world, interrupts).await;
+    let published_until = world.now();
+    let mut found = None;
+    if options.read_back {
+        let content = PayloadContent::new(run);
+        tokio::select! {
+            biased;
+            signal = interrupts.next() => ended = Ended::Signal(signal),
+            result = read_back(target, settings, &content, &world) => found = Some(result?),
+        }
+    }
+    Ok(LiveOutcome {
+        ended,
+        failures,
+        published_until,
+        read_back: found,
+        ..cut_short(target, 0)
+    })
+}
+
+fn cut_short(target: &Target, signal: u8) -> LiveOutcome {
+    LiveOutcome {
+        ended: Ended::Signal(signal),
+        server_version: target.connection().version.clone(),
+        servers: target.connector().shown().to_owned(),
+        published_until: Time::ZERO,
+        failures: Vec::new(),
+        read_back: None,
+    }
+}
+
+/// A payload above the server's limit would end the connection, not the message.
+fn check_payloads(scenario: &Scenario, target: &Target) -> Result<(), LiveError> {
+    let most = target.connection().max_payload as u64;
+    for group in &scenario.settings.publishers {
+        let largest = match group.payload {
+            PayloadSize::Fixed(bytes) => bytes.0,
+            PayloadSize::Range(range) => range.max.0,
+        };
+        if largest > most {
+            return Err(LiveError::Scenario {
+                file: scenario.file.clone(),
+                message: format!(
+                    "payloads of {largest} bytes in group `{}`; this server takes {most} (max_payload)",
+                    group.name
+                ),
+            });
+        }
+    }
+    Ok(())
+}

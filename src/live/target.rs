@@ -1,0 +1,205 @@
+//! The stream under test: made as the file says, used if it is there already, removed if it is ours.
+//!
+//! Leans on `connect` and on the stream settings of `scenario`.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::connect::{Connection, Connector};
+use super::error::{LiveError, clean};
+use crate::nats::error_code::ErrorCode;
+use crate::scenario::{Discard, Storage, StreamSettings};
+
+/// Servers and a stream, ready for a run.
+pub struct Target {
+    connector: Connector,
+    connection: Connection,
+    stream: String,
+    created: bool,
+    last_sequence: u64,
+}
+
+impl Target {
+    /// Connects to one of `servers` and makes the stream, or takes one that is as `settings` say.
+    ///
+    /// # Errors
+    /// No server answers, it is too old, JetStream is off, a permission is missing, or a stream of
+    /// this name exists and is another one.
+    pub async fn prepare(servers: &[String], settings: &StreamSettings) -> Result<Self, LiveError> {
+        let connector = Connector::new(servers)?;
+        let connection = connector.connect().await?;
+        let name = settings.name.as_str();
+        let config = stream_config(settings);
+        let info = format!("STREAM.INFO.{name}");
+        let (created, answer) = match connection
+            .call("reading the stream", &info, &json!({}))
+            .await
+        {
+            Ok(answer) => (false, answer),
+            Err(LiveError::Api { code, .. })
+                if code == u64::from(ErrorCode::StreamNotFound.number()) =>
+            {
+                let create = format!("STREAM.CREATE.{name}");
+                let answer = connection
+                    .call("creating the stream", &create, &config)
+                    .await?;
+                (true, answer)
+            }
+            Err(error) => return Err(error),
+        };
+        let target = Self {
+            connector,
+            connection,
+            stream: name.to_owned(),
+            created,
+            last_sequence: answer["state"]["last_seq"].as_u64().unwrap_or(0),
+        };
+        if let Err(error) = compare(name, &config, &answer["config"]) {
+            // a server that leaves a setting out has made a stream that is of no use
+            target.remove().await?;
+            return Err(error);
+        }
+        Ok(target)
+    }
+
+    /// Opens further connections to the same servers.
+    pub const fn connector(&self) -> &Connector {
+        &self.connector
+    }
+
+    /// The connection of the target itself.
+    pub const fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Name of the stream.
+    pub fn stream(&self) -> &str {
+        &self.stream
+    }
+
+    /// Whether this run made the stream.
+    pub const fn created(&self) -> bool {
+        self.created
+    }
+
+    /// Last stream sequence before the run.
+    pub const fn last_sequence(&self) -> u64 {
+        self.last_sequence
+    }
+
+    /// Removes the stream if this run made it.
+    ///
+    /// # Errors
+    /// The server does not remove it.
+    pub async fn remove(self) -> Result<(), LiveError> {
+        if self.created {
+            let delete = format!("STREAM.DELETE.{}", self.stream);
+            self.connection
+                .call("removing the stream", &delete, &json!({}))
+                .await?;
+        }
+        Ok(())
+    }
+}
+
+/// The creation request: every setting of the file, and the server's defaults for the rest.
+fn stream_config(settings: &StreamSettings) -> Value {
+    let limit =
+        |limit: Option<u64>| limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
+    json!({
+        "name": settings.name,
+        "subjects": settings.subjects,
+        "retention": "limits",
+        "storage": match settings.storage {
+            Storage::File => "file",
+            Storage::Memory => "memory",
+        },
+        "num_replicas": settings.replicas,
+        "discard": match settings.discard {
+            Discard::Old => "old",
+            Discard::New => "new",
+        },
+        "max_msgs": limit(settings.max_messages),
+        "max_bytes": limit(settings.max_bytes.map(|bytes| bytes.0)),
+        "max_msg_size": limit(settings.max_message_size.map(|bytes| bytes.0)),
+        "max_msgs_per_subject": limit(settings.max_messages_per_subject),
+        "discard_new_per_subject": settings.discard_new_per_subject,
+        "duplicate_window": settings.duplicate_window.0.as_nanos(),
+        "allow_batched": settings.allow_batched,
+        "no_ack": settings.no_ack,
+    })
+}
+
+/// Holds the stream that is there to the one that the file wants.
+fn compare(name: &str, wanted: &Value, found: &Value) -> Result<(), LiveError> {
+    // what a server leaves out is the zero of its kind
+    let found_value = |key: &str, like: &Value| match (&found[key], like) {
+        (Value::Null, Value::Bool(_)) => Value::Bool(false),
+        (value, _) => value.clone(),
+    };
+    if wanted["allow_batched"] == Value::Bool(true) && found["allow_batched"] != Value::Bool(true) {
+        return Err(LiveError::NoBatches {
+            stream: name.to_owned(),
+        });
+    }
+    for (key, value) in wanted.as_object().into_iter().flatten() {
+        let found = found_value(key, value);
+        let equal = match (value, &found) {
+            (Value::Array(_), Value::Array(_)) => words(value) == words(&found),
+            _ => *value == found,
+        };
+        if !equal {
+            return Err(LiveError::OtherStream {
+                stream: name.to_owned(),
+                difference: format!("{key} is {}, not {value}", clean(&found.to_string())),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn words(list: &Value) -> BTreeSet<&str> {
+    let items = list.as_array().into_iter().flatten();
+    items.filter_map(Value::as_str).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn difference(change: impl FnOnce(&mut Value)) -> Option<LiveError> {
+        let wanted = stream_config(&StreamSettings {
+            subjects: vec!["a".to_owned(), "b".to_owned()],
+            ..StreamSettings::default()
+        });
+        let mut found = wanted.clone();
+        change(&mut found);
+        compare("S", &wanted, &found).err()
+    }
+
+    #[test]
+    fn an_equal_stream_is_taken_whatever_the_order_and_what_is_left_out() {
+        let found = difference(|found| {
+            found["subjects"] = json!(["b", "a"]);
+            found["no_ack"] = Value::Null;
+            found["metadata"] = json!({ "x": "y" });
+        });
+        assert_eq!(found, None);
+    }
+
+    #[test]
+    fn the_first_difference_is_named() {
+        let error = difference(|found| found["num_replicas"] = json!(3));
+        assert!(
+            error
+                .unwrap()
+                .to_string()
+                .contains("num_replicas is 3, not 1")
+        );
+        let error = difference(|found| found["subjects"] = json!(["a"]));
+        assert!(matches!(error, Some(LiveError::OtherStream { .. })));
+        let error = difference(|found| found["allow_batched"] = Value::Null);
+        assert!(matches!(error, Some(LiveError::NoBatches { .. })));
+    }
+}

@@ -1,0 +1,211 @@
+//! Messages as clients take them: subject, headers and payload of what a plan wants published.
+//!
+//! Payloads are cut from large buffers, so that a message costs no allocation of its own. Leans on
+//! `payload`, `plan` and `client`.
+
+use async_nats::header::HeaderMap;
+use async_nats::{HeaderName, HeaderValue, Subject};
+use bytes::{Bytes, BytesMut};
+
+use super::{Identity, PayloadContent, Planned};
+use crate::client::Message;
+use crate::nats::header::MESSAGE_ID;
+use crate::scenario::Publishers;
+
+/// Payloads are cut from buffers of this size.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Makes the messages of one publisher.
+pub struct MessageMaker {
+    publisher: u32,
+    /// Distinguishes the message ids of this run from those of any other on the same stream.
+    run: u64,
+    content: PayloadContent,
+    subjects: Vec<Subject>,
+    message_ids: bool,
+    headers: Vec<HeaderLine>,
+    buffer: BytesMut,
+}
+
+struct HeaderLine {
+    from: u64,
+    to: u64,
+    name: HeaderName,
+    value: HeaderValue,
+}
+
+impl MessageMaker {
+    /// A maker for publisher number `publisher` of the run called `run`.
+    ///
+    /// # Errors
+    /// A header rule of the group has a name or value that no header can have: a sentence that says
+    /// which.
+    pub fn new(
+        group: &Publishers,
+        publisher: u32,
+        run: u64,
+        content: PayloadContent,
+    ) -> Result<Self, String> {
+        let headers = group
+            .headers
+            .iter()
+            .map(|rule| {
+                Ok(HeaderLine {
+                    from: u64::from(rule.from),
+                    to: u64::from(rule.to),
+                    name: rule
+                        .name
+                        .parse()
+                        .map_err(|_| format!("`{}` cannot name a header", rule.name))?,
+                    value: rule.value.parse().map_err(|_| {
+                        format!("the value of header `{}` cannot be sent", rule.name)
+                    })?,
+                })
+            })
+            .collect::<Result<_, String>>()?;
+        let subjects = group.subjects_of(publisher).names;
+        Ok(Self {
+            publisher,
+            run,
+            content,
+            subjects: subjects.into_iter().map(Subject::from).collect(),
+            message_ids: group.message_ids,
+            headers,
+            buffer: BytesMut::new(),
+        })
+    }
+
+    /// The message that `planned` stands for.
+    pub fn make(&mut self, planned: &Planned) -> Message {
+        let index = planned.subject as usize % self.subjects.len();
+        Message {
+            subject: self.subjects[index].clone(),
+            payload: self.payload(planned),
+            headers: self.headers(planned),
+        }
+    }
+
+    fn payload(&mut self, planned: &Planned) -> Bytes {
+        let bytes = planned.bytes as usize;
+        if self.buffer.len() < bytes {
+            self.buffer = BytesMut::zeroed(bytes.max(BUFFER_BYTES));
+        }
+        let mut payload = self.buffer.split_to(bytes);
+        let identity = Identity {
+            publisher: self.publisher,
+            batch: planned.batch,
+            sequence: u32::try_from(planned.sequence.0).unwrap_or(u32::MAX),
+        };
+        self.content.write(identity, &mut payload);
+        payload.freeze()
+    }
+
+    fn headers(&self, planned: &Planned) -> Option<HeaderMap> {
+        let sequence = planned.sequence.0;
+        let mut map = None;
+        if self.message_ids {
+            let map = map.get_or_insert_with(HeaderMap::new);
+            let Self { run, publisher, .. } = self;
+            let id = format!("{run:016x}-{publisher}-{}-{sequence}", planned.batch);
+            map.insert(MESSAGE_ID, id);
+        }
+        let lines = self.headers.iter();
+        for line in lines.filter(|line| (line.from..=line.to).contains(&sequence)) {
+            map.get_or_insert_with(HeaderMap::new)
+                .append(line.name.clone(), line.value.clone());
+        }
+        map
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Time;
+    use crate::nats::BatchSequence;
+    use crate::scenario::HeaderRule;
+
+    fn planned(sequence: u64, bytes: u32) -> Planned {
+        Planned {
+            batch: 2,
+            sequence: BatchSequence(sequence),
+            bytes,
+            subject: (sequence % 2) as u32,
+            last: false,
+            intended: Time::ZERO,
+        }
+    }
+
+    fn maker(group: &Publishers) -> MessageMaker {
+        MessageMaker::new(group, 4, 9, PayloadContent::new(9)).unwrap()
+    }
+
+    #[test]
+    fn payloads_name_their_message_and_do_not_share_bytes() {
+        let mut maker = maker(&Publishers::default());
+        let sizes = [16, 100, 0, 65_536, 70_000, 65_530, 20];
+        let messages: Vec<_> = (1..)
+            .zip(sizes)
+            .map(|(sequence, bytes)| maker.make(&planned(sequence, bytes)))
+            .collect();
+        for ((sequence, bytes), message) in (1..).zip(sizes).zip(messages) {
+            assert_eq!(message.payload.len(), bytes as usize);
+            let expected = (bytes >= 16).then_some(Identity {
+                publisher: 4,
+                batch: 2,
+                sequence,
+            });
+            assert_eq!(PayloadContent::new(9).read(&message.payload), expected);
+        }
+    }
+
+    #[test]
+    fn subjects_and_headers_follow_the_rules() {
+        let rule = |from, to, value: &str| HeaderRule {
+            from,
+            to,
+            name: "X-Test".to_owned(),
+            value: value.to_owned(),
+        };
+        let group = Publishers {
+            subjects: 2,
+            message_ids: true,
+            headers: vec![rule(2, 3, "a"), rule(3, 9, "b")],
+            ..Publishers::default()
+        };
+        let mut maker = maker(&group);
+        let values = |message: &Message| {
+            let headers = message.headers.as_ref().unwrap();
+            headers
+                .get_all("X-Test")
+                .map(|value| value.as_str().to_owned())
+                .collect::<Vec<_>>()
+        };
+        let first = maker.make(&planned(1, 16));
+        let third = maker.make(&planned(3, 16));
+        assert_eq!(first.subject.as_str(), "tidegate.4.1");
+        assert!(values(&first).is_empty());
+        assert_eq!(values(&third), ["a", "b"]);
+        let id = |message: &Message| {
+            let headers = message.headers.as_ref().unwrap();
+            headers.get(MESSAGE_ID).unwrap().as_str().to_owned()
+        };
+        assert_eq!(id(&first), "0000000000000009-4-2-1");
+        assert_ne!(id(&first), id(&third));
+    }
+
+    #[test]
+    fn a_header_that_cannot_be_sent_is_refused() {
+        let group = Publishers {
+            headers: vec![HeaderRule {
+                from: 1,
+                to: 1,
+                name: "bad name\n".to_owned(),
+                value: String::new(),
+            }],
+            ..Publishers::default()
+        };
+        let refused = MessageMaker::new(&group, 0, 0, PayloadContent::new(0));
+        assert!(refused.err().unwrap().contains("cannot name a header"));
+    }
+}

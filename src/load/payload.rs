@@ -1,0 +1,158 @@
+//! Payloads: content that follows from who sent it, so that a stream can be read back and checked.
+//!
+//! The first 16 bytes name publisher, batch and sequence and carry a digest; the rest is filler
+//! that follows from the sequence. Shorter payloads are filler alone and can only be counted.
+//! Leans on nothing of ours.
+
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+/// Smallest payload that names its message.
+pub const IDENTIFIED_BYTES: u32 = 16;
+
+/// Which message of the run a payload belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Identity {
+    /// Number of the publisher in the run.
+    pub publisher: u32,
+    /// Number of the batch among those of its publisher, from 0.
+    pub batch: u32,
+    /// Batch sequence, from 1.
+    pub sequence: u32,
+}
+
+/// Bytes of the filler table; a prime of steps through it keeps neighbours different.
+const FILLER_BYTES: usize = 4_096;
+const FILLER_STEP: usize = 61;
+
+/// Writes and reads the payloads of one run.
+///
+/// `run` tells the runs on one stream apart: a payload of another run is not recognised.
+#[derive(Clone)]
+pub struct PayloadContent {
+    run: u64,
+    filler: Box<[u8; FILLER_BYTES]>,
+}
+
+impl PayloadContent {
+    /// The payloads of the run called `run`.
+    pub fn new(run: u64) -> Self {
+        let mut filler = Box::new([0; FILLER_BYTES]);
+        for (index, word) in filler.chunks_exact_mut(8).enumerate() {
+            word.copy_from_slice(&xxh3_64(&index.to_le_bytes()).to_le_bytes());
+        }
+        Self { run, filler }
+    }
+
+    /// The digest of a payload: a function of the run, the message and the size, so that nobody
+    /// has to hash the content.
+    pub fn digest(&self, identity: Identity, bytes: u32) -> u32 {
+        let mut name = [0; 16];
+        name[..12].copy_from_slice(&identity.encode());
+        name[12..].copy_from_slice(&bytes.to_le_bytes());
+        xxh3_64_with_seed(&name, self.run) as u32
+    }
+
+    /// Fills `out` with the payload of a message.
+    pub fn write(&self, identity: Identity, out: &mut [u8]) {
+        let mut rest = out;
+        if rest.len() >= IDENTIFIED_BYTES as usize {
+            let digest = self.digest(identity, rest.len() as u32);
+            let (head, tail) = rest.split_at_mut(IDENTIFIED_BYTES as usize);
+            head[..12].copy_from_slice(&identity.encode());
+            head[12..].copy_from_slice(&digest.to_le_bytes());
+            rest = tail;
+        }
+        let mut from = filler_start(identity);
+        while !rest.is_empty() {
+            let count = rest.len().min(FILLER_BYTES - from);
+            let (part, tail) = rest.split_at_mut(count);
+            part.copy_from_slice(&self.filler[from..from + count]);
+            rest = tail;
+            from = 0;
+        }
+    }
+
+    /// Which message of this run has this payload: `None` when it is too short to say, of another
+    /// origin, or not what [`PayloadContent::write`] makes of it.
+    pub fn read(&self, payload: &[u8]) -> Option<Identity> {
+        let (head, mut rest) = payload.split_at_checked(IDENTIFIED_BYTES as usize)?;
+        let word = |at: usize| {
+            let bytes = head[at..at + 4].try_into().unwrap_or_default();
+            u32::from_le_bytes(bytes)
+        };
+        let identity = Identity {
+            publisher: word(0),
+            batch: word(4),
+            sequence: word(8),
+        };
+        if word(12) != self.digest(identity, u32::try_from(payload.len()).ok()?) {
+            return None;
+        }
+        let mut from = filler_start(identity);
+        while !rest.is_empty() {
+            let count = rest.len().min(FILLER_BYTES - from);
+            let (part, tail) = rest.split_at(count);
+            if part != &self.filler[from..from + count] {
+                return None;
+            }
+            rest = tail;
+            from = 0;
+        }
+        Some(identity)
+    }
+}
+
+impl Identity {
+    fn encode(self) -> [u8; 12] {
+        let mut bytes = [0; 12];
+        bytes[..4].copy_from_slice(&self.publisher.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.batch.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.sequence.to_le_bytes());
+        bytes
+    }
+}
+
+const fn filler_start(identity: Identity) -> usize {
+    (identity.sequence as usize).wrapping_mul(FILLER_STEP) % FILLER_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDENTITY: Identity = Identity {
+        publisher: 3,
+        batch: 1,
+        sequence: 4_000_000_000,
+    };
+
+    fn written(content: &PayloadContent, bytes: usize) -> Vec<u8> {
+        let mut payload = vec![0; bytes];
+        content.write(IDENTITY, &mut payload);
+        payload
+    }
+
+    #[test]
+    fn what_is_written_names_its_message() {
+        let content = PayloadContent::new(7);
+        for bytes in [16, 17, 128, 4_095, 4_096, 100_000] {
+            assert_eq!(content.read(&written(&content, bytes)), Some(IDENTITY));
+        }
+        for bytes in [0, 1, 15] {
+            assert_eq!(content.read(&written(&content, bytes)), None);
+        }
+    }
+
+    #[test]
+    fn any_changed_byte_and_any_other_run_is_noticed() {
+        let content = PayloadContent::new(7);
+        let good = written(&content, 300);
+        for at in 0..good.len() {
+            let mut bad = good.clone();
+            bad[at] ^= 1;
+            assert_eq!(content.read(&bad), None, "byte {at}");
+        }
+        assert_eq!(content.read(&good[..299]), None);
+        assert_eq!(PayloadContent::new(8).read(&good), None);
+    }
+}

@@ -1,0 +1,339 @@
+//! The plan of one publisher: which message comes next, when, and where a batch ends.
+//!
+//! Pure and cheap: a step makes no allocation, so that both worlds can ask for each message. Leans
+//! on `arrival` and the settings of `scenario`.
+
+use rand::RngExt;
+
+use super::Arrivals;
+use crate::event::PublisherId;
+use crate::machine::Time;
+use crate::nats::BatchSequence;
+use crate::scenario::{Commit, Pause, PayloadSize, Publishers, Settings};
+use crate::seed::{Generator, Seed};
+
+/// What a publisher does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Nothing before this moment; ask again then.
+    Wait(Time),
+    /// Publish this message.
+    Offer(Planned),
+    /// End the open batch as [`Plan::commit`] says, without a further message, then call
+    /// [`Plan::batch_over`].
+    End,
+    /// Nothing more, ever.
+    Done,
+}
+
+/// A message that the plan wants published now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Planned {
+    /// Number of the batch among those of its publisher, from 0.
+    pub batch: u32,
+    /// Batch sequence, from 1.
+    pub sequence: BatchSequence,
+    /// Payload size.
+    pub bytes: u32,
+    /// Index into the subjects of the publisher.
+    pub subject: u32,
+    /// It commits the batch: call [`Plan::batch_over`] when it is answered.
+    pub last: bool,
+    /// When the load wanted it sent.
+    pub intended: Time,
+}
+
+/// Everything that one publisher does, asked for step by step.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    publisher: PublisherId,
+    arrivals: Arrivals,
+    sizes: PayloadSize,
+    size_generator: Box<Generator>,
+    messages: u32,
+    batches: u32,
+    subjects: u32,
+    commit: Commit,
+    pauses: Vec<Pause>,
+    stop: Time,
+    batch: u32,
+    sequence: u32,
+    offered: u64,
+    next_pause: usize,
+    due: Option<Time>,
+}
+
+impl Plan {
+    /// The plans of all publishers of a file, numbered as events number them, with their groups.
+    pub fn all(settings: &Settings, seed: Seed) -> impl Iterator<Item = (Self, &Publishers)> {
+        let places = settings
+            .publishers
+            .iter()
+            .flat_map(|group| (0..group.count).map(move |index| (group, index)));
+        (0..).zip(places).map(move |(number, (group, index))| {
+            (Self::new(group, PublisherId(number), index, seed), group)
+        })
+    }
+
+    /// The plan of publisher `publisher` of the run, which is number `index` of its group.
+    pub fn new(group: &Publishers, publisher: PublisherId, index: u32, seed: Seed) -> Self {
+        let number = u64::from(publisher.0);
+        let stagger = group.stagger.0.as_nanos().saturating_mul(u64::from(index));
+        let start = group.start.0 + Time::from_nanos(stagger);
+        let mut pauses = group.pauses.clone();
+        pauses.sort_by_key(|pause| pause.after);
+        Self {
+            publisher,
+            arrivals: Arrivals::new(group, start, seed.generator("arrival", number)),
+            sizes: group.payload,
+            size_generator: Box::new(seed.generator("payload", number)),
+            messages: group.messages.max(1),
+            batches: group.batches,
+            subjects: group.subjects.max(1),
+            commit: group.commit,
+            pauses,
+            stop: group.stop.map_or(Time::NEVER, |stop| stop.0),
+            batch: 0,
+            sequence: 0,
+            offered: 0,
+            next_pause: 0,
+            due: None,
+        }
+    }
+
+    /// Whose plan this is.
+    pub const fn publisher(&self) -> PublisherId {
+        self.publisher
+    }
+
+    /// How its batches end.
+    pub const fn commit(&self) -> Commit {
+        self.commit
+    }
+
+    /// What to do at `now`. A message is handed out once: the plan has moved on.
+    pub fn step(&mut self, now: Time) -> Step {
+        if self.batches != 0 && self.batch >= self.batches {
+            return Step::Done;
+        }
+        if self.sequence >= self.messages {
+            return Step::End;
+        }
+        let due = *self.due.get_or_insert_with(|| self.arrivals.next(now));
+        // also for an open loop that is behind: what it still owes at the stop is not offered
+        if due.max(now) >= self.stop {
+            return self.step_to_the_end(now);
+        }
+        if due > now {
+            return Step::Wait(due);
+        }
+        self.due = None;
+        let last = self.commit == Commit::Message && self.sequence + 1 == self.messages;
+        Step::Offer(self.hand_out(due, last))
+    }
+
+    /// The open batch is over, however it ended; the next step belongs to the next batch.
+    pub fn batch_over(&mut self) {
+        self.batch = self.batch.saturating_add(1);
+        self.sequence = 0;
+        self.next_pause = 0;
+    }
+
+    /// Offers nothing from `now` on: an open batch ends, no other opens.
+    pub fn stop_at(&mut self, now: Time) {
+        self.stop = self.stop.min(now);
+    }
+
+    fn step_to_the_end(&mut self, now: Time) -> Step {
+        if self.stop > now {
+            return Step::Wait(self.stop);
+        }
+        if self.sequence == 0 {
+            return Step::Done;
+        }
+        match self.commit {
+            Commit::Message => Step::Offer(self.hand_out(self.stop, true)),
+            Commit::Eob | Commit::None => Step::End,
+        }
+    }
+
+    fn hand_out(&mut self, intended: Time, last: bool) -> Planned {
+        self.sequence += 1;
+        let subject = (self.offered % u64::from(self.subjects)) as u32;
+        self.offered += 1;
+        while let Some(pause) = self.pauses.get(self.next_pause)
+            && pause.after <= self.sequence
+        {
+            self.arrivals.pause(intended, pause.span.0);
+            self.next_pause += 1;
+        }
+        Planned {
+            batch: self.batch,
+            sequence: BatchSequence(u64::from(self.sequence)),
+            bytes: self.draw_size(),
+            subject,
+            last,
+            intended,
+        }
+    }
+
+    fn draw_size(&mut self) -> u32 {
+        let clamp = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
+        match self.sizes {
+            PayloadSize::Fixed(bytes) => clamp(bytes.0),
+            PayloadSize::Range(range) => {
+                let (min, max) = (clamp(range.min.0), clamp(range.max.0));
+                self.size_generator.random_range(min..=max.max(min))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{Arrival, SizeRange};
+    use crate::units::{Bytes, Span};
+
+    fn plan(group: &Publishers) -> Plan {
+        Plan::new(group, PublisherId(0), 0, Seed(1))
+    }
+
+    /// Plays the plan with a publisher that takes each message at once.
+    fn play(plan: &mut Plan) -> Vec<String> {
+        let mut now = Time::ZERO;
+        let mut log = Vec::new();
+        loop {
+            match plan.step(now) {
+                Step::Wait(until) => now = until,
+                Step::Offer(planned) => {
+                    let last = if planned.last { " last" } else { "" };
+                    log.push(format!(
+                        "{}/{} @{} .{}{last}",
+                        planned.batch, planned.sequence, planned.intended, planned.subject
+                    ));
+                    if planned.last {
+                        plan.batch_over();
+                    }
+                }
+                Step::End => {
+                    log.push("end".to_owned());
+                    plan.batch_over();
+                }
+                Step::Done => return log,
+            }
+        }
+    }
+
+    #[test]
+    fn batches_follow_each_other_and_subjects_take_turns() {
+        let group = Publishers {
+            messages: 2,
+            batches: 2,
+            subjects: 3,
+            start: Span(Time::from_secs(1)),
+            ..Publishers::default()
+        };
+        let expected = [
+            "0/1 @1.000000000s .0",
+            "0/2 @1.000000000s .1",
+            "end",
+            "1/1 @1.000000000s .2",
+            "1/2 @1.000000000s .0",
+            "end",
+        ];
+        assert_eq!(play(&mut plan(&group)), expected);
+    }
+
+    #[test]
+    fn a_stop_ends_the_batch_at_that_moment_and_opens_no_other() {
+        let group = Publishers {
+            arrival: Arrival::Constant,
+            rate_per_second: Some(1.0),
+            messages: 2,
+            batches: 0,
+            stop: Some(Span(Time::from_millis(2_500))),
+            commit: Commit::Message,
+            ..Publishers::default()
+        };
+        let expected = [
+            "0/1 @0.000000000s .0",
+            "0/2 @1.000000000s .0 last",
+            "1/1 @2.000000000s .0",
+            "1/2 @2.500000000s .0 last",
+        ];
+        assert_eq!(play(&mut plan(&group)), expected);
+    }
+
+    #[test]
+    fn pauses_come_in_each_batch_after_their_message() {
+        let group = Publishers {
+            messages: 3,
+            batches: 2,
+            pauses: vec![Pause {
+                after: 2,
+                span: Span(Time::from_secs(5)),
+            }],
+            ..Publishers::default()
+        };
+        let log = play(&mut plan(&group));
+        assert_eq!(log[1], "0/2 @0.000000000s .0");
+        assert_eq!(log[2], "0/3 @5.000000000s .0");
+        assert_eq!(log[6], "1/3 @10.000000000s .0");
+    }
+
+    #[test]
+    fn stopping_early_cuts_a_closed_loop_short() {
+        let mut plan = plan(&Publishers::default());
+        assert!(matches!(plan.step(Time::ZERO), Step::Offer(_)));
+        plan.stop_at(Time::from_secs(1));
+        assert_eq!(plan.step(Time::from_secs(1)), Step::End);
+        plan.batch_over();
+        assert_eq!(plan.step(Time::from_secs(1)), Step::Done);
+    }
+
+    #[test]
+    fn a_stop_drops_the_backlog_of_an_open_loop() {
+        let group = Publishers {
+            arrival: Arrival::Constant,
+            rate_per_second: Some(1_000.0),
+            stop: Some(Span(Time::from_secs(1))),
+            ..Publishers::default()
+        };
+        let mut plan = plan(&group);
+        assert!(matches!(plan.step(Time::from_millis(900)), Step::Offer(_)));
+        assert_eq!(plan.step(Time::from_millis(1_000)), Step::End);
+    }
+
+    #[test]
+    fn sizes_come_from_the_whole_range_and_from_the_seed() {
+        let group = Publishers {
+            payload: PayloadSize::Range(SizeRange {
+                min: Bytes(1),
+                max: Bytes(4),
+            }),
+            ..Publishers::default()
+        };
+        let draw = |seed| {
+            let mut plan = Plan::new(&group, PublisherId(0), 0, Seed(seed));
+            (0..100).map(|_| plan.draw_size()).collect::<Vec<_>>()
+        };
+        assert_eq!(draw(1), draw(1));
+        assert_ne!(draw(1), draw(2));
+        let mut seen = draw(1);
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen, [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn publishers_are_numbered_through_all_groups() {
+        let text =
+            "format = 1\nabout = \"x\"\n[[publishers]]\ncount = 2\n[[publishers]]\nname = \"b\"\n";
+        let settings: Settings = toml::from_str(text).unwrap();
+        let found: Vec<_> = Plan::all(&settings, Seed(1))
+            .map(|(plan, group)| (plan.publisher().0, group.name.as_str()))
+            .collect();
+        assert_eq!(found, [(0, "publishers"), (1, "publishers"), (2, "b")]);
+    }
+}

@@ -1,0 +1,243 @@
+//! One publisher at work: takes the plan step by step and hands each message to a client.
+//!
+//! The same loop serves every world that runs real clients. Leans on `plan`, `message` and
+//! `client`.
+
+use std::future::Future;
+use std::time::Duration;
+
+use async_nats::jetstream::Context;
+
+use super::{MessageMaker, Plan, Planned, Step};
+use crate::client::{
+    BatchClient, BatchEnd, BatchSettings, CoreClient, ExtraClient, Progress, Witness,
+};
+use crate::event::{BatchNumber, Event, Outcome};
+use crate::machine::Time;
+use crate::nats::{BatchSequence, GapMode};
+use crate::scenario::{ClientKind, Commit, GapWord, Gate, Publishers};
+
+/// What a runner needs from its world, besides a [`Witness`].
+pub trait World: Witness {
+    /// The number of a batch that opens now.
+    fn open_batch(&self) -> BatchNumber;
+
+    /// When the world stopped taking messages, if it has: publishers then end their batches.
+    fn stopped(&self) -> Option<Time>;
+
+    /// Ends at `at`, or when the world stops.
+    fn until(&self, at: Time) -> impl Future<Output = ()>;
+}
+
+/// After so many messages without a wait the runner lets others run: the connection needs the
+/// thread too.
+const MESSAGES_PER_TURN: u32 = 128;
+
+/// One publisher of the run.
+pub struct Runner<'w, W> {
+    world: &'w W,
+    jetstream: Context,
+    plan: Plan,
+    maker: MessageMaker,
+    client: ClientKind,
+    settings: BatchSettings,
+    /// The batch under way and what is known to be covered of it.
+    open: Option<(BatchNumber, BatchSequence)>,
+    failure: Option<BatchEnd>,
+    done: bool,
+    turn: u32,
+}
+
+impl<'w, W: World> Runner<'w, W> {
+    /// A publisher of `group` that follows `plan` over the connection of `jetstream`.
+    /// `ping_while_opening`: see [`BatchSettings`].
+    pub fn new(
+        world: &'w W,
+        jetstream: Context,
+        group: &Publishers,
+        plan: Plan,
+        maker: MessageMaker,
+        ping_while_opening: bool,
+    ) -> Self {
+        Self {
+            world,
+            jetstream,
+            plan,
+            maker,
+            client: group.client,
+            settings: BatchSettings {
+                batch: BatchNumber(0),
+                flow: group.flow,
+                outstanding_acks: group.outstanding_acks,
+                gap: match group.gap {
+                    GapWord::Ok => GapMode::Ok,
+                    GapWord::Fail => GapMode::Fail,
+                },
+                ack_timeout: Duration::from_nanos(group.ack_timeout.0.as_nanos()),
+                gate_before_publish: group.gate == Gate::BeforePublish,
+                ping_while_opening,
+            },
+            open: None,
+            failure: None,
+            done: false,
+            turn: 0,
+        }
+    }
+
+    /// Publishes until the plan is done, or a batch ends in a way that a publisher does not go on
+    /// after: see [`ends_publisher`].
+    pub async fn run(&mut self) {
+        let mut now = self.world.now();
+        loop {
+            self.heed_stop();
+            match self.plan.step(now) {
+                Step::Wait(until) => {
+                    self.world.until(until).await;
+                    now = self.world.now();
+                }
+                Step::Offer(first) => {
+                    let end = self.run_batch(first).await;
+                    self.open = None;
+                    self.plan.batch_over();
+                    if ends_publisher(end.outcome) {
+                        self.failure = Some(end);
+                        break;
+                    }
+                    now = self.world.now();
+                }
+                Step::End | Step::Done => break,
+            }
+        }
+        self.finish();
+    }
+
+    /// Ends a publisher whose [`Runner::run`] was dropped half-way; harmless after its end.
+    pub fn interrupt(&mut self) {
+        if self.done {
+            return;
+        }
+        if let Some((batch, acknowledged)) = self.open.take() {
+            let event = Event::BatchEnded {
+                batch,
+                outcome: Outcome::Interrupted,
+                code: 0,
+                acknowledged,
+            };
+            self.world.tell(self.world.now(), event);
+        }
+        self.finish();
+    }
+
+    /// The batch that ended the publisher, if one did.
+    pub fn failure(&self) -> Option<&BatchEnd> {
+        self.failure.as_ref()
+    }
+
+    fn finish(&mut self) {
+        self.done = true;
+        let publisher = self.plan.publisher();
+        self.world
+            .tell(self.world.now(), Event::PublisherDone { publisher });
+    }
+
+    fn heed_stop(&mut self) {
+        if let Some(at) = self.world.stopped() {
+            self.plan.stop_at(at);
+        }
+    }
+
+    async fn run_batch(&mut self, first: Planned) -> BatchEnd {
+        let batch = self.world.open_batch();
+        self.settings.batch = batch;
+        self.open = Some((batch, BatchSequence(0)));
+        let event = Event::BatchStarted {
+            publisher: self.plan.publisher(),
+            batch,
+            flow: self.settings.flow,
+            outstanding_acks: u16::from(self.settings.outstanding_acks),
+            gap: self.settings.gap,
+        };
+        self.world.tell(self.world.now(), event);
+        let world = self.world;
+        match self.client {
+            ClientKind::JetstreamExtra => {
+                match ExtraClient::open(&self.jetstream, &self.settings, world) {
+                    Ok(client) => self.publish(client, first).await,
+                    Err(end) => end,
+                }
+            }
+            ClientKind::Core => {
+                let connection = self.jetstream.client();
+                match CoreClient::open(&connection, &self.settings, world).await {
+                    Ok(client) => self.publish(client, first).await,
+                    Err(end) => end,
+                }
+            }
+        }
+    }
+
+    async fn publish<C: BatchClient>(&mut self, mut client: C, first: Planned) -> BatchEnd {
+        let mut planned = first;
+        loop {
+            let message = self.maker.make(&planned);
+            if planned.last {
+                return client.commit(Some(message), planned.intended).await;
+            }
+            let mut now = match client.offer(message, planned.intended).await {
+                Ok(progress) => self.note(progress),
+                Err(end) => return end,
+            };
+            self.take_turns().await;
+            loop {
+                self.heed_stop();
+                match self.plan.step(now) {
+                    Step::Offer(next) => {
+                        planned = next;
+                        break;
+                    }
+                    Step::Wait(until) => match client.progress(self.world.until(until)).await {
+                        Ok(progress) => now = self.note(progress),
+                        Err(end) => return end,
+                    },
+                    Step::End | Step::Done => return self.end(client, now).await,
+                }
+            }
+        }
+    }
+
+    async fn end<C: BatchClient>(&self, client: C, now: Time) -> BatchEnd {
+        match self.plan.commit() {
+            // a plan ends a batch with a message by offering it, never like this
+            Commit::Eob | Commit::Message => client.commit(None, now).await,
+            Commit::None => client.abandon(Outcome::Abandoned),
+        }
+    }
+
+    fn note(&mut self, progress: Progress) -> Time {
+        if let Some((_, acknowledged)) = &mut self.open {
+            *acknowledged = progress.acknowledged;
+        }
+        progress.at
+    }
+
+    async fn take_turns(&mut self) {
+        self.turn += 1;
+        if self.turn == MESSAGES_PER_TURN {
+            self.turn = 0;
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Whether a publisher stops after a batch that ended so: after an error, as an application would
+/// that reports it. A batch that the server ended early is followed by the next one.
+const fn ends_publisher(outcome: Outcome) -> bool {
+    match outcome {
+        Outcome::Committed | Outcome::EndedByServer | Outcome::Abandoned => false,
+        Outcome::Refused
+        | Outcome::TimedOut
+        | Outcome::NoResponders
+        | Outcome::Interrupted
+        | Outcome::ClientError => true,
+    }
+}

@@ -1,0 +1,157 @@
+//! The end of measuring: from a [`Recorder`] to the [`Summary`] that is left of the run.
+//!
+//! Leans on its siblings in `measure` and the words of `event`.
+
+use super::groups::group_summaries;
+use super::summary::{BatchTotals, Ending, StallTime, Summary, Throughput, Totals, Window, jain};
+use super::{Distribution, Recorder, latency_histogram, rounded};
+use crate::event::{ApiOperation, DropCause, Outcome};
+use crate::machine::Time;
+
+impl Recorder {
+    /// Ends the measuring at `end`. What is still open counts up to there.
+    pub fn finish(mut self, end: Time) -> Summary {
+        let open = self.open_batches;
+        for batch in self.batches.live() {
+            self.close(end, batch);
+        }
+        let window = Window {
+            from_ns: self.warm_up.max(self.first_start.unwrap_or(0)),
+            until_ns: if open == 0 && self.last_end > 0 {
+                self.last_end
+            } else {
+                end.as_nanos()
+            },
+        };
+        let per_second = |count: u64| match window.seconds() {
+            seconds if seconds > 0.0 => rounded(count as f64 / seconds, 3),
+            _ => 0.0,
+        };
+        let mut latency = latency_histogram();
+        let mut response = latency_histogram();
+        for group in &self.groups {
+            let same = "all these histograms have the same bounds";
+            latency.add(&group.latency).expect(same);
+            response.add(&group.response).expect(same);
+        }
+        let groups = group_summaries(&self.groups, &self.publishers, per_second);
+        let totals = self.totals();
+        let answered = totals.acknowledged + totals.missing;
+        let throughput = Throughput {
+            messages_per_second: per_second(self.measured.acknowledged),
+            bytes_per_second: per_second(self.measured.bytes),
+            published_per_second: per_second(self.measured.published),
+        };
+        let (series, flow) = self.series.finish(end);
+        let api = self.api.iter();
+        Summary {
+            duration_ns: end.as_nanos(),
+            window,
+            throughput,
+            ack_latency_ns: Distribution::of(&latency),
+            response_time_ns: Distribution::of(&response),
+            stall_time_ns: StallTime {
+                total: self.waited,
+                share: ratio(self.waited, self.open_time),
+                waits: Distribution::of(&self.waits),
+            },
+            gap_rate: ratio(totals.missing, answered),
+            fairness: jain(&self.publishers),
+            groups,
+            flow,
+            series,
+            api_latency_ns: api
+                .map(|(operation, latency)| {
+                    (api_name(*operation).into(), Distribution::of(latency))
+                })
+                .collect(),
+            faults: self.faults.into_values().collect(),
+            totals,
+        }
+    }
+
+    fn totals(&self) -> Totals {
+        let endings = self
+            .endings
+            .iter()
+            .map(|(&(outcome, code), &batches)| Ending {
+                outcome: outcome_name(outcome).to_owned(),
+                code,
+                batches,
+            });
+        let dropped = DROP_CAUSES.iter().zip(self.dropped);
+        let never_stored = self
+            .totals
+            .published
+            .saturating_sub(self.stored)
+            .saturating_sub(self.deduplicated);
+        Totals {
+            offered: self.totals.published,
+            stored: self.server_watched.then_some(self.stored),
+            lost: self.server_watched.then_some(never_stored),
+            duplicates: if self.server_watched {
+                self.deduplicated
+            } else {
+                self.duplicate_pub_acks
+            },
+            dropped: dropped
+                .filter(|(_, count)| *count > 0)
+                .map(|(cause, count)| (drop_name(*cause).to_owned(), count))
+                .collect(),
+            batches: BatchTotals {
+                started: self.totals.batches.started,
+                endings: endings.collect(),
+            },
+            ..self.totals.clone()
+        }
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 {
+        0.0
+    } else {
+        rounded(part as f64 / whole as f64, 9)
+    }
+}
+
+const DROP_CAUSES: [DropCause; 4] = [
+    DropCause::IngestQueue,
+    DropCause::Fault,
+    DropCause::Cut,
+    DropCause::NoResponders,
+];
+
+const fn drop_name(cause: DropCause) -> &'static str {
+    match cause {
+        DropCause::IngestQueue => "ingest-queue",
+        DropCause::Fault => "fault",
+        DropCause::Cut => "cut",
+        DropCause::NoResponders => "no-responders",
+    }
+}
+
+const fn outcome_name(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Committed => "committed",
+        Outcome::EndedByServer => "ended-by-server",
+        Outcome::Refused => "refused",
+        Outcome::TimedOut => "timed-out",
+        Outcome::NoResponders => "no-responders",
+        Outcome::Abandoned => "abandoned",
+        Outcome::Interrupted => "interrupted",
+        Outcome::ClientError => "client-error",
+    }
+}
+
+const fn api_name(operation: ApiOperation) -> &'static str {
+    match operation {
+        ApiOperation::Create => "create",
+        ApiOperation::Update => "update",
+        ApiOperation::Delete => "delete",
+        ApiOperation::Purge => "purge",
+        ApiOperation::Info => "info",
+        ApiOperation::MessageGet => "message-get",
+        ApiOperation::MessageDelete => "message-delete",
+    }
+}

@@ -1,0 +1,149 @@
+//! Groups of publishers: each with counts and histograms of its own.
+//!
+//! Leans on its siblings in `measure`.
+
+use super::series::SeriesRecorder;
+use super::summary::GroupSummary;
+use super::{Distribution, LatencyHistogram, jain, latency_histogram};
+
+/// Groups with histograms of their own; further ones share the last.
+const GROUPS: usize = 16;
+
+/// A group of publishers with figures of its own.
+#[derive(Clone, Debug, Default)]
+pub struct Group {
+    /// Name in the file.
+    pub name: String,
+    /// How many publishers.
+    pub publishers: u32,
+    /// What its latencies mean, where that is not the moment when the ack arrived.
+    pub note: Option<String>,
+}
+
+pub(super) struct GroupRecord {
+    pub(super) group: Group,
+    /// First publisher after the group.
+    pub(super) end: u32,
+    pub(super) published: u64,
+    pub(super) acknowledged: u64,
+    pub(super) acknowledged_measured: u64,
+    pub(super) latency: LatencyHistogram,
+    pub(super) response: LatencyHistogram,
+}
+
+/// Messages in a row with equal times.
+pub(super) struct Run {
+    latency: u64,
+    response: u64,
+    measured: bool,
+    times: u32,
+}
+
+impl Run {
+    #[inline]
+    pub(super) fn record(&self, group: &mut GroupRecord, series: &mut SeriesRecorder) {
+        series.latency(self.latency, self.times);
+        if self.measured {
+            let times = u64::from(self.times);
+            group.latency.saturating_record_n(self.latency, times);
+            group.response.saturating_record_n(self.response, times);
+        }
+    }
+}
+
+/// Gathers equal times, so that a histogram is asked once for all of them.
+#[derive(Default)]
+pub(super) struct Runs {
+    run: Option<Run>,
+}
+
+impl Runs {
+    /// Takes one message; gives back the run that it ends.
+    #[inline]
+    pub(super) fn next(&mut self, (latency, response, measured): (u64, u64, bool)) -> Option<Run> {
+        match &mut self.run {
+            Some(run)
+                if run.latency == latency
+                    && run.response == response
+                    && run.measured == measured =>
+            {
+                run.times = run.times.saturating_add(1);
+                None
+            }
+            run => run.replace(Run {
+                latency,
+                response,
+                measured,
+                times: 1,
+            }),
+        }
+    }
+
+    pub(super) fn last(self) -> Option<Run> {
+        self.run
+    }
+}
+
+pub(super) fn group_records(mut groups: Vec<Group>) -> Vec<GroupRecord> {
+    if groups.is_empty() {
+        groups.push(Group {
+            name: "publishers".to_owned(),
+            publishers: 0,
+            note: None,
+        });
+    }
+    if groups.len() > GROUPS {
+        let others = groups.split_off(GROUPS - 1);
+        groups.push(Group {
+            name: format!("{} more groups", others.len()),
+            publishers: others.iter().map(|group| group.publishers).sum(),
+            note: others.into_iter().find_map(|group| group.note),
+        });
+    }
+    let mut end = 0_u32;
+    let records = groups.into_iter().map(|group| {
+        end = end.saturating_add(group.publishers);
+        GroupRecord {
+            group,
+            end,
+            published: 0,
+            acknowledged: 0,
+            acknowledged_measured: 0,
+            latency: latency_histogram(),
+            response: latency_histogram(),
+        }
+    });
+    records.collect()
+}
+
+pub(super) fn group_summaries(
+    groups: &[GroupRecord],
+    publishers: &[u64],
+    per_second: impl Fn(u64) -> f64,
+) -> Vec<GroupSummary> {
+    let mut first = 0;
+    let last = groups.len() - 1;
+    let mut summaries = Vec::with_capacity(groups.len());
+    for (index, record) in groups.iter().enumerate() {
+        // Whoever is numbered beyond all groups is counted with the last.
+        let end = if index == last {
+            publishers.len()
+        } else {
+            (record.end as usize).min(publishers.len())
+        };
+        let members = &publishers[first.min(end)..end];
+        first = end;
+        summaries.push(GroupSummary {
+            name: record.group.name.clone(),
+            publishers: u64::from(record.group.publishers).max(members.len() as u64),
+            published: record.published,
+            acknowledged: record.acknowledged,
+            messages_per_second: per_second(record.acknowledged_measured),
+            ack_latency_ns: Distribution::of(&record.latency),
+            response_time_ns: Distribution::of(&record.response),
+            fairness: jain(members),
+            note: record.group.note.clone(),
+        });
+    }
+    summaries
+}

@@ -1,0 +1,341 @@
+//! The recorder: watches a run and keeps counts, histograms and series, never events.
+//!
+//! A publish is held until an ack covers it, so memory is bounded by what is in flight. Acks are
+//! cumulative: one flow ack credits every message up to its sequence, and a later ack credits what
+//! a lost one would have. Leans on `event` and its siblings in `measure`.
+
+use std::collections::BTreeMap;
+
+use super::batches::Batches;
+use super::groups::{Group, GroupRecord, Runs, group_records};
+use super::in_flight::{InFlight, Message};
+use super::series::SeriesRecorder;
+use super::summary::{FaultTimes, Totals};
+use super::{LatencyHistogram, latency_histogram};
+use crate::event::{ApiOperation, BatchNumber, Outcome, PublisherId};
+use crate::machine::Time;
+use crate::nats::BatchSequence;
+
+/// Moments kept of each fault.
+const FAULT_MOMENTS: usize = 64;
+
+/// What to measure.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Rates and latencies leave out messages sent before.
+    pub warm_up: Time,
+    /// The groups of the file, in its order; publishers are numbered through them. Empty: one
+    /// group of everybody.
+    pub groups: Vec<Group>,
+    /// Whether events tell what the server stores (the simulator) or not (a live cluster).
+    pub server_watched: bool,
+}
+
+/// What is known of a live batch.
+#[derive(Default)]
+pub(super) struct Batch {
+    in_flight: InFlight,
+    publisher: u32,
+    group: usize,
+    flow: u16,
+    started: u64,
+    blocked_since: Option<u64>,
+    last_stored: u64,
+    /// Known to the server, whose events still come.
+    pub(super) open_at_server: bool,
+    /// Over for its publisher.
+    ended: bool,
+}
+
+/// Watches a run in constant memory.
+pub struct Recorder {
+    pub(super) warm_up: u64,
+    pub(super) server_watched: bool,
+    pub(super) batches: Batches<Batch>,
+    pub(super) groups: Vec<GroupRecord>,
+    /// Messages acknowledged to each publisher within the window.
+    pub(super) publishers: Vec<u64>,
+    pub(super) totals: Totals,
+    pub(super) series: SeriesRecorder,
+    pub(super) stored: u64,
+    pub(super) deduplicated: u64,
+    pub(super) duplicate_pub_acks: u64,
+    /// Published and acknowledged within the window.
+    pub(super) measured: Measured,
+    pub(super) waits: LatencyHistogram,
+    pub(super) waited: u64,
+    pub(super) open_batches: u64,
+    pub(super) open_time: u64,
+    pub(super) first_start: Option<u64>,
+    pub(super) last_end: u64,
+    pub(super) endings: BTreeMap<(Outcome, u16), u64>,
+    pub(super) dropped: [u64; 4],
+    pub(super) api: BTreeMap<ApiOperation, LatencyHistogram>,
+    pub(super) faults: BTreeMap<u32, FaultTimes>,
+}
+
+/// What falls into the window.
+#[derive(Default)]
+pub(super) struct Measured {
+    pub(super) published: u64,
+    pub(super) acknowledged: u64,
+    pub(super) bytes: u64,
+}
+
+impl Recorder {
+    /// A recorder that has seen nothing.
+    pub fn new(options: Options) -> Self {
+        Self {
+            warm_up: options.warm_up.as_nanos(),
+            server_watched: options.server_watched,
+            batches: Batches::new(),
+            groups: group_records(options.groups),
+            publishers: Vec::new(),
+            totals: Totals::default(),
+            series: SeriesRecorder::new(),
+            stored: 0,
+            deduplicated: 0,
+            duplicate_pub_acks: 0,
+            measured: Measured::default(),
+            waits: latency_histogram(),
+            waited: 0,
+            open_batches: 0,
+            open_time: 0,
+            first_start: None,
+            last_end: 0,
+            endings: BTreeMap::new(),
+            dropped: [0; 4],
+            api: BTreeMap::new(),
+            faults: BTreeMap::new(),
+        }
+    }
+
+    /// Messages acknowledged so far: for a progress line.
+    pub const fn acknowledged(&self) -> u64 {
+        self.totals.acknowledged
+    }
+
+    /// Messages published so far: for a progress line.
+    pub const fn published(&self) -> u64 {
+        self.totals.published
+    }
+
+    pub(super) fn start(
+        &mut self,
+        now: Time,
+        publisher: PublisherId,
+        number: BatchNumber,
+        flow: u16,
+    ) {
+        if self.batches.get_mut(number).is_some() {
+            self.close(now, number);
+        }
+        let at = now.as_nanos();
+        let id = publisher.0 as usize;
+        if self.publishers.len() <= id {
+            self.publishers.resize(id + 1, 0);
+        }
+        let group = self
+            .groups
+            .partition_point(|group| group.end <= publisher.0);
+        let batch = Batch {
+            in_flight: self.batches.take_spare().in_flight,
+            publisher: publisher.0,
+            group: group.min(self.groups.len() - 1),
+            flow,
+            started: at,
+            ..Batch::default()
+        };
+        self.batches.insert(number, batch);
+        self.totals.batches.started += 1;
+        self.open_batches += 1;
+        self.first_start.get_or_insert(at);
+        self.series.change(now, |levels| {
+            levels.open += 1;
+            levels.flow_total += u64::from(flow);
+        });
+    }
+
+    #[inline]
+    pub(super) fn publish(&mut self, now: Time, number: BatchNumber, message: Message) {
+        self.totals.published += 1;
+        self.totals.published_bytes += u64::from(message.bytes);
+        self.measured.published += u64::from(message.sent >= self.warm_up);
+        let Some(batch) = self.batches.get_mut(number) else {
+            return;
+        };
+        self.groups[batch.group].published += 1;
+        if batch.ended {
+            return;
+        }
+        // A sequence that a client sends again is counted; the first of the two is timed.
+        if batch.in_flight.push(message) {
+            self.series.published(now);
+        }
+    }
+
+    /// Credits every message of a batch up to `sequence`, each once.
+    pub(super) fn credit(&mut self, now: Time, number: BatchNumber, sequence: BatchSequence) {
+        let Some(batch) = self.batches.get_mut(number) else {
+            return;
+        };
+        let at = now.as_nanos();
+        let group = &mut self.groups[batch.group];
+        let mut credit = Credit::default();
+        let mut runs = Runs::default();
+        self.series.reach(now);
+        for message in batch.in_flight.covered(sequence.0) {
+            credit.messages += 1;
+            credit.bytes += u64::from(message.bytes);
+            let latency = at.saturating_sub(message.sent);
+            let response = at.saturating_sub(message.intended);
+            let measured = message.sent >= self.warm_up;
+            credit.measured += u64::from(measured);
+            credit.measured_bytes += u64::from(message.bytes) * u64::from(measured);
+            if let Some(run) = runs.next((latency, response, measured)) {
+                run.record(group, &mut self.series);
+            }
+        }
+        self.series.acknowledged(now, credit.messages, credit.bytes);
+        if let Some(run) = runs.last() {
+            run.record(group, &mut self.series);
+        }
+        group.acknowledged += credit.messages;
+        group.acknowledged_measured += credit.measured;
+        self.publishers[batch.publisher as usize] += credit.measured;
+        self.totals.acknowledged += credit.messages;
+        self.totals.acknowledged_bytes += credit.bytes;
+        self.measured.acknowledged += credit.measured;
+        self.measured.bytes += credit.measured_bytes;
+    }
+
+    /// Takes `from..until` out of what acks may credit; says how many those were.
+    pub(super) fn strike(&mut self, number: BatchNumber, from: u64, until: u64) -> u64 {
+        let Some(batch) = self.batches.get_mut(number) else {
+            return 0;
+        };
+        batch.in_flight.strike(from, until)
+    }
+
+    pub(super) fn flow(&mut self, now: Time, number: BatchNumber, flow: u16) {
+        let Some(batch) = self.batches.get_mut(number) else {
+            return;
+        };
+        if batch.ended {
+            return;
+        }
+        self.series.flow_seen(now, flow);
+        if batch.flow != flow {
+            let before = u64::from(std::mem::replace(&mut batch.flow, flow));
+            self.series.change(now, |levels| {
+                levels.flow_total = levels.flow_total - before + u64::from(flow);
+            });
+        }
+    }
+
+    pub(super) fn block(&mut self, now: Time, number: BatchNumber) {
+        if let Some(batch) = self.batches.get_mut(number)
+            && batch.blocked_since.is_none()
+            && !batch.ended
+        {
+            batch.blocked_since = Some(now.as_nanos());
+            self.series.change(now, |levels| levels.blocked += 1);
+        }
+    }
+
+    pub(super) fn unblock(&mut self, now: Time, number: BatchNumber) {
+        let Some(batch) = self.batches.get_mut(number) else {
+            return;
+        };
+        let Some(since) = batch.blocked_since.take() else {
+            return;
+        };
+        self.series.change(now, |levels| levels.blocked -= 1);
+        let wait = now.as_nanos().saturating_sub(since);
+        self.waited += wait;
+        if since >= self.warm_up {
+            self.waits.saturating_record(wait);
+        }
+    }
+
+    /// The batch is over for its publisher: nothing of it is in flight any more.
+    pub(super) fn close(&mut self, now: Time, number: BatchNumber) {
+        self.unblock(now, number);
+        let Some(batch) = self.batches.get_mut(number) else {
+            return;
+        };
+        if !std::mem::replace(&mut batch.ended, true) {
+            let left = batch.in_flight.clear();
+            self.totals.unacknowledged += left;
+            self.open_time += now.as_nanos().saturating_sub(batch.started);
+            self.open_batches -= 1;
+            let flow = u64::from(batch.flow);
+            self.series.left_flight(now, left);
+            self.series.change(now, |levels| {
+                levels.open -= 1;
+                levels.flow_total -= flow;
+            });
+        }
+        self.forget_if_over(number);
+    }
+
+    pub(super) fn end(&mut self, now: Time, number: BatchNumber, ending: (Outcome, u16)) {
+        let ended = self.batches.get_mut(number).map(|batch| batch.ended);
+        *self.endings.entry(ending).or_default() += 1;
+        if ended == Some(false) {
+            self.last_end = self.last_end.max(now.as_nanos());
+            self.close(now, number);
+        }
+    }
+
+    pub(super) fn forget_if_over(&mut self, number: BatchNumber) {
+        if let Some(batch) = self.batches.get_mut(number)
+            && batch.ended
+            && !batch.open_at_server
+        {
+            self.batches.remove(number, |_| ());
+        }
+    }
+
+    pub(super) fn store(&mut self, number: BatchNumber, sequence: u64) {
+        // Within a batch the server stores upwards.
+        match self.batches.get_mut(number) {
+            Some(batch) if sequence <= batch.last_stored => self.totals.stored_again += 1,
+            Some(batch) => {
+                batch.last_stored = sequence;
+                self.stored += 1;
+            }
+            None => self.stored += 1,
+        }
+    }
+
+    pub(super) fn error(&mut self, now: Time, code: u16) {
+        *self.totals.errors.entry(code).or_default() += 1;
+        self.series.error(now);
+    }
+
+    pub(super) fn fault(&mut self, now: Time, fault: u32) {
+        let times = self.faults.entry(fault).or_insert_with(|| FaultTimes {
+            fault,
+            ..FaultTimes::default()
+        });
+        times.count += 1;
+        times.last_ns = now.as_nanos();
+        if times.at_ns.len() < FAULT_MOMENTS {
+            times.at_ns.push(now.as_nanos());
+        }
+    }
+}
+
+/// What one ack covers.
+#[derive(Default)]
+struct Credit {
+    messages: u64,
+    bytes: u64,
+    measured: u64,
+    measured_bytes: u64,
+}
+
+#[cfg(test)]
+#[path = "recorder_tests.rs"]
+mod tests;

@@ -1,0 +1,522 @@
+//! Scenes with latencies worked out by hand, and the promises that hold for every run.
+
+use super::*;
+use crate::event::{DropCause, Event, Observer};
+use crate::measure::Summary;
+use crate::nats::{GapMode, Operation, StreamSequence};
+
+/// A run written down by hand; times in microseconds.
+struct Scene {
+    recorder: Recorder,
+    now: Time,
+}
+
+impl Scene {
+    fn new(options: Options) -> Self {
+        Self {
+            recorder: Recorder::new(options),
+            now: Time::ZERO,
+        }
+    }
+
+    fn watched() -> Self {
+        Self::new(Options {
+            server_watched: true,
+            ..Options::default()
+        })
+    }
+
+    fn at(&mut self, microseconds: u64) -> &mut Self {
+        self.now = Time::from_micros(microseconds);
+        self
+    }
+
+    fn see(&mut self, event: Event) -> &mut Self {
+        self.recorder.see(self.now, &event);
+        self
+    }
+
+    fn start(&mut self, publisher: u32, batch: u32) -> &mut Self {
+        self.see(Event::BatchStarted {
+            publisher: PublisherId(publisher),
+            batch: BatchNumber(batch),
+            flow: 10,
+            outstanding_acks: 2,
+            gap: GapMode::Ok,
+        })
+    }
+
+    fn publish(&mut self, batch: u32, sequence: u64) -> &mut Self {
+        let intended = self.now;
+        self.publish_meant_at(batch, sequence, intended)
+    }
+
+    fn publish_meant_at(&mut self, batch: u32, sequence: u64, intended: Time) -> &mut Self {
+        self.see(Event::Published {
+            batch: BatchNumber(batch),
+            operation: if sequence == 1 {
+                Operation::Start
+            } else {
+                Operation::Append
+            },
+            bytes: 100,
+            sequence: BatchSequence(sequence),
+            intended,
+        })
+    }
+
+    fn ack(&mut self, batch: u32, flow: u16, sequence: u64) -> &mut Self {
+        self.see(Event::AckSeen {
+            batch: BatchNumber(batch),
+            flow,
+            sequence: BatchSequence(sequence),
+        })
+    }
+
+    fn pub_ack(&mut self, batch: u32, count: u64, duplicate: bool) -> &mut Self {
+        self.see(Event::PubAckSeen {
+            batch: BatchNumber(batch),
+            duplicate,
+            count: BatchSequence(count),
+            sequence: StreamSequence(count),
+        })
+    }
+
+    fn store(&mut self, batch: u32, sequence: u64) -> &mut Self {
+        self.see(Event::Stored {
+            batch: BatchNumber(batch),
+            bytes: 100,
+            digest: 0,
+            sequence: BatchSequence(sequence),
+            stream_sequence: StreamSequence(sequence),
+        })
+    }
+
+    fn end(&mut self, batch: u32, outcome: Outcome, code: u16, acknowledged: u64) -> &mut Self {
+        self.see(Event::BatchEnded {
+            batch: BatchNumber(batch),
+            outcome,
+            code,
+            acknowledged: BatchSequence(acknowledged),
+        })
+    }
+
+    fn finish(self, microseconds: u64) -> Summary {
+        self.recorder.finish(Time::from_micros(microseconds))
+    }
+}
+
+/// The latencies of a distribution in microseconds, sorted, each as often as it was measured.
+fn latencies(distribution: &crate::measure::Distribution) -> Vec<u64> {
+    let histogram = distribution.histogram().unwrap();
+    let mut found = Vec::new();
+    for value in histogram.iter_recorded() {
+        let microseconds = (value.value_iterated_to() as f64 / 1e3).round() as u64;
+        found.extend(vec![microseconds; value.count_at_value() as usize]);
+    }
+    found
+}
+
+#[test]
+fn a_later_ack_credits_what_a_lost_one_would_have() {
+    let mut scene = Scene::new(Options::default());
+    scene.at(0).start(0, 0).publish(0, 1);
+    scene.at(10).publish(0, 2);
+    scene.at(20).publish(0, 3);
+    // The ack for 2 is lost; the one for 3 covers all three.
+    scene.at(520).ack(0, 10, 3);
+    // Said again: nothing is counted twice.
+    scene.at(700).ack(0, 10, 3).ack(0, 10, 2);
+    let summary = scene.finish(1_000);
+    assert_eq!(latencies(&summary.ack_latency_ns), [500, 510, 520]);
+    assert_eq!(summary.totals.acknowledged, 3);
+    assert_eq!(summary.totals.acknowledged_bytes, 300);
+    assert_eq!(summary.totals.flow_acks, 3);
+    assert_eq!(summary.totals.unacknowledged, 0);
+    assert_eq!(summary.series.acknowledged.iter().sum::<u64>(), 3);
+}
+
+#[test]
+fn response_time_runs_from_the_intended_start() {
+    let mut scene = Scene::new(Options::default());
+    scene.at(0).start(0, 0);
+    scene.at(300).publish_meant_at(0, 1, Time::from_micros(100));
+    // A start in the future cannot be: it counts from the send.
+    scene.publish_meant_at(0, 2, Time::from_micros(900));
+    scene.at(400).ack(0, 10, 2);
+    let summary = scene.finish(400);
+    assert_eq!(latencies(&summary.ack_latency_ns), [100, 100]);
+    assert_eq!(latencies(&summary.response_time_ns), [100, 300]);
+}
+
+#[test]
+fn gap_mode_ok_credits_all_but_what_was_missing_or_refused() {
+    let mut scene = Scene::watched();
+    scene.at(0).start(0, 0);
+    for sequence in 1..=6 {
+        scene.publish(0, sequence);
+    }
+    for sequence in [1, 2, 5] {
+        scene.store(0, sequence);
+    }
+    scene.at(100).see(Event::GapSeen {
+        batch: BatchNumber(0),
+        expected: BatchSequence(3),
+        received: BatchSequence(5),
+    });
+    scene.at(150).see(Event::ErrorSeen {
+        batch: BatchNumber(0),
+        code: 10071,
+        sequence: BatchSequence(6),
+    });
+    scene.at(200).ack(0, 10, 6);
+    let summary = scene.finish(200);
+    assert_eq!(latencies(&summary.ack_latency_ns), [200, 200, 200]);
+    let totals = &summary.totals;
+    assert_eq!((totals.gaps, totals.missing, totals.refused), (1, 2, 1));
+    assert_eq!((totals.stored, totals.lost), (Some(3), Some(3)));
+    assert_eq!(totals.errors, BTreeMap::from([(10071, 1)]));
+    assert_eq!(summary.gap_rate, 2.0 / 5.0);
+    assert_eq!(summary.series.missing, [0, 2, 0][..summary.series.len()]);
+}
+
+#[test]
+fn a_pub_ack_credits_up_to_its_count_and_a_second_one_credits_nothing() {
+    let mut scene = Scene::new(Options::default());
+    scene.at(0).start(0, 0).publish(0, 1).publish(0, 2);
+    scene.publish(0, 3);
+    scene.at(50).pub_ack(0, 2, false);
+    scene.at(60).pub_ack(0, 2, true);
+    scene.end(0, Outcome::EndedByServer, 0, 2);
+    // Too late: the batch is over.
+    scene.at(70).ack(0, 10, 3).pub_ack(0, 3, false);
+    let summary = scene.finish(100);
+    assert_eq!(latencies(&summary.ack_latency_ns), [50, 50]);
+    let totals = &summary.totals;
+    assert_eq!(totals.unacknowledged, 1);
+    assert_eq!((totals.pub_acks, totals.duplicates), (3, 1));
+    assert_eq!((totals.stored, totals.lost), (None, None));
+    assert_eq!(totals.batches.endings.len(), 1);
+    assert_eq!(totals.batches.endings[0].outcome, "ended-by-server");
+}
+
+#[test]
+fn two_batches_are_kept_apart() {
+    let mut scene = Scene::new(Options::default());
+    scene.at(0).start(0, 0).start(1, 1);
+    scene.publish(0, 1).publish(1, 1);
+    scene.at(10).publish(0, 2).publish(1, 2);
+    scene.at(30).ack(1, 10, 2);
+    scene.at(100).ack(0, 10, 1);
+    let summary = scene.finish(100);
+    assert_eq!(latencies(&summary.ack_latency_ns), [20, 30, 100]);
+    assert_eq!(summary.totals.unacknowledged, 1);
+    // Shares 1 and 2: (1 + 2)^2 / (2 * (1 + 4)).
+    assert_eq!(summary.fairness, Some(0.9));
+}
+
+#[test]
+fn the_end_of_a_batch_credits_what_its_publisher_knows_to_be_covered() {
+    let mut scene = Scene::new(Options::default());
+    scene.at(0).start(0, 0).publish(0, 1).publish(0, 2);
+    scene.at(40).end(0, Outcome::TimedOut, 0, 1);
+    let summary = scene.finish(90);
+    assert_eq!(latencies(&summary.ack_latency_ns), [40]);
+    assert_eq!(summary.totals.unacknowledged, 1);
+    assert_eq!(summary.window.until_ns, 40_000);
+}
+
+#[test]
+fn warm_up_is_left_out_of_rates_and_latencies_but_not_of_totals() {
+    let mut scene = Scene::new(Options {
+        warm_up: Time::from_micros(100),
+        ..Options::default()
+    });
+    scene.at(0).start(0, 0).publish(0, 1);
+    scene.at(90).publish(0, 2);
+    scene.at(100).publish(0, 3);
+    scene.at(150).publish(0, 4).ack(0, 10, 3);
+    scene.at(350).ack(0, 10, 4);
+    let summary = scene.finish(1_100);
+    assert_eq!(latencies(&summary.ack_latency_ns), [50, 200]);
+    assert_eq!(summary.totals.acknowledged, 4);
+    assert_eq!(summary.window.from_ns, 100_000);
+    // The batch is open to the end: 2 messages of 100 bytes in 1 ms.
+    assert_eq!(summary.throughput.messages_per_second, 2_000.0);
+    assert_eq!(summary.throughput.bytes_per_second, 200_000.0);
+    assert_eq!(summary.throughput.published_per_second, 2_000.0);
+}
+
+#[test]
+fn waits_are_timed_and_one_that_never_ends_counts_to_the_end() {
+    let blocked = |batch| Event::Blocked {
+        batch: BatchNumber(batch),
+    };
+    let unblocked = |batch| Event::Unblocked {
+        batch: BatchNumber(batch),
+    };
+    let mut scene = Scene::new(Options::default());
+    scene.at(0).start(0, 0).start(1, 1);
+    scene.at(10).see(blocked(0)).see(blocked(0));
+    scene.at(30).see(unblocked(0)).see(unblocked(0));
+    scene.at(60).see(blocked(1));
+    let summary = scene.finish(100);
+    assert_eq!(latencies(&summary.stall_time_ns.waits), [20, 40]);
+    assert_eq!(summary.stall_time_ns.total, 60_000);
+    assert_eq!(summary.stall_time_ns.share, 60.0 / 200.0);
+    assert_eq!(summary.series.blocked_mean, [0.6]);
+}
+
+#[test]
+fn stores_are_counted_once_each_and_duplicates_are_not_lost() {
+    let mut scene = Scene::watched();
+    scene.at(0).start(0, 0);
+    for sequence in 1..=4 {
+        scene.publish(0, sequence);
+    }
+    scene.store(0, 1).store(0, 2).store(0, 2);
+    scene.see(Event::Deduplicated {
+        batch: BatchNumber(0),
+        sequence: BatchSequence(3),
+    });
+    scene.see(Event::Dropped {
+        batch: BatchNumber(0),
+        cause: DropCause::Cut,
+        reply: false,
+        sequence: BatchSequence(4),
+    });
+    let totals = scene.finish(10).totals;
+    assert_eq!((totals.stored, totals.lost), (Some(2), Some(1)));
+    assert_eq!((totals.stored_again, totals.duplicates), (1, 1));
+    assert_eq!(totals.dropped, BTreeMap::from([("cut".to_owned(), 1)]));
+}
+
+#[test]
+fn pings_and_ends_of_batch_are_no_messages() {
+    let mut scene = Scene::new(Options::default());
+    scene.at(0).start(0, 0).publish(0, 1);
+    for operation in [Operation::Ping, Operation::CommitEob] {
+        scene.see(Event::Published {
+            batch: BatchNumber(0),
+            operation,
+            bytes: 0,
+            sequence: BatchSequence(2),
+            intended: Time::ZERO,
+        });
+    }
+    scene.at(5).pub_ack(0, 2, false);
+    let totals = scene.finish(5).totals;
+    assert_eq!((totals.published, totals.acknowledged), (1, 1));
+    assert_eq!((totals.pings, totals.unacknowledged), (1, 0));
+}
+
+#[test]
+fn groups_have_figures_of_their_own() {
+    let group = |name: &str, publishers| Group {
+        name: name.to_owned(),
+        publishers,
+        note: None,
+    };
+    let mut scene = Scene::new(Options {
+        groups: vec![group("fast", 2), group("slow", 1)],
+        ..Options::default()
+    });
+    scene.at(0).start(1, 0).start(2, 1);
+    scene.publish(0, 1).publish(1, 1);
+    scene.at(10).ack(0, 10, 1);
+    scene.at(500).ack(1, 10, 1);
+    let summary = scene.finish(1_000_000);
+    let [fast, slow] = &summary.groups[..] else {
+        panic!("two groups");
+    };
+    assert_eq!(latencies(&fast.ack_latency_ns), [10]);
+    assert_eq!(latencies(&slow.ack_latency_ns), [500]);
+    assert_eq!((fast.publishers, slow.publishers), (2, 1));
+    // Publisher 0 got nothing.
+    assert_eq!((fast.fairness, slow.fairness), (Some(0.5), Some(1.0)));
+    assert_eq!(latencies(&summary.ack_latency_ns), [10, 500]);
+}
+
+#[test]
+fn many_groups_share_the_last_entry() {
+    let groups = (0..40).map(|index| Group {
+        name: format!("group {index}"),
+        publishers: 1,
+        note: None,
+    });
+    let mut scene = Scene::new(Options {
+        groups: groups.collect(),
+        ..Options::default()
+    });
+    for publisher in 0..40 {
+        scene.start(publisher, publisher).publish(publisher, 1);
+        scene.ack(publisher, 10, 1);
+    }
+    let groups = scene.finish(10).groups;
+    assert_eq!(groups.len(), 16);
+    assert_eq!(groups[15].name, "25 more groups");
+    assert_eq!((groups[15].publishers, groups[15].acknowledged), (25, 25));
+}
+
+#[test]
+fn an_empty_run_is_all_zero() {
+    let summary = Recorder::new(Options::default()).finish(Time::ZERO);
+    assert_eq!(summary.totals, Totals::default());
+    assert_eq!(summary.fairness, None);
+    assert_eq!(summary.ack_latency_ns.count, 0);
+    assert_eq!(summary.throughput, crate::measure::Throughput::default());
+}
+
+#[test]
+fn events_of_unknown_batches_and_absurd_numbers_do_no_harm() {
+    let mut scene = Scene::watched();
+    scene.at(0).ack(9, 0, u64::MAX).pub_ack(7, u64::MAX, true);
+    scene.publish(3, u64::MAX).store(3, u64::MAX);
+    scene.end(5, Outcome::ClientError, 0, u64::MAX);
+    scene.start(0, 0).publish(0, u64::MAX).publish(0, 1);
+    scene.see(Event::GapSeen {
+        batch: BatchNumber(0),
+        expected: BatchSequence(u64::MAX),
+        received: BatchSequence(0),
+    });
+    scene.see(Event::ErrorSeen {
+        batch: BatchNumber(0),
+        code: u16::MAX,
+        sequence: BatchSequence(u64::MAX),
+    });
+    scene.ack(0, u16::MAX, u64::MAX).ack(0, 0, 0);
+    scene.end(0, Outcome::Committed, 0, 0);
+    scene.end(0, Outcome::Committed, 0, 0);
+    let summary = scene.finish(1);
+    assert_eq!(summary.totals.published, 3);
+}
+
+/// What one batch of the property test does next.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Publish,
+    Ack(u8),
+    PubAck(u8),
+    Gap(u8, u8),
+    End,
+}
+
+impl Step {
+    fn of((kind, first, second): (u8, u8, u8)) -> Self {
+        match kind % 8 {
+            0..=3 => Self::Publish,
+            4 => Self::Ack(first),
+            5 => Self::PubAck(first),
+            6 => Self::Gap(first, second),
+            _ => Self::End,
+        }
+    }
+}
+
+/// Every message published, and later covered while its batch was open, is credited exactly once
+/// and with the latency from its own send.
+#[test]
+fn every_covered_message_is_credited_exactly_once() {
+    bolero::check!()
+        .with_type::<Vec<(u8, (u8, u8, u8))>>()
+        .for_each(|steps| {
+            let mut scene = Scene::new(Options::default());
+            let mut model: [Vec<Option<u64>>; 3] = Default::default();
+            let mut batch_of = [0_u32, 1, 2];
+            let mut expected = Vec::new();
+            let mut ended_open = 0;
+            let mut now = 0;
+            for batch in batch_of {
+                scene.start(batch, batch);
+            }
+            for (who, step) in steps {
+                let who = usize::from(*who) % 3;
+                let (batch, flight) = (batch_of[who], &mut model[who]);
+                now += 1;
+                scene.at(now);
+                let mut cover = |flight: &mut Vec<Option<u64>>, sequence: u8| {
+                    let places = usize::from(sequence).min(flight.len());
+                    let sent = flight[..places].iter_mut().filter_map(Option::take);
+                    expected.extend(sent.map(|sent| now - sent));
+                };
+                match Step::of(*step) {
+                    Step::Publish => {
+                        flight.push(Some(now));
+                        scene.publish(batch, flight.len() as u64);
+                    }
+                    Step::Ack(sequence) => {
+                        cover(flight, sequence);
+                        scene.ack(batch, 10, u64::from(sequence));
+                    }
+                    Step::PubAck(count) => {
+                        cover(flight, count);
+                        scene.pub_ack(batch, u64::from(count), false);
+                    }
+                    Step::Gap(from, until) => {
+                        for sequence in from..until {
+                            let index = usize::from(sequence).checked_sub(1);
+                            if let Some(place) = index.and_then(|index| flight.get_mut(index)) {
+                                place.take();
+                            }
+                        }
+                        scene.see(Event::GapSeen {
+                            batch: BatchNumber(batch),
+                            expected: BatchSequence(u64::from(from)),
+                            received: BatchSequence(u64::from(until)),
+                        });
+                    }
+                    Step::End => {
+                        ended_open += flight.drain(..).flatten().count() as u64;
+                        scene.end(batch, Outcome::Abandoned, 0, 0);
+                        batch_of[who] += 3;
+                        scene.start(who as u32, batch_of[who]);
+                    }
+                }
+            }
+            let open = model.iter().flatten().flatten().count() as u64;
+            let summary = scene.finish(now);
+            expected.sort_unstable();
+            assert_eq!(latencies(&summary.ack_latency_ns), expected);
+            let totals = &summary.totals;
+            assert_eq!(totals.acknowledged, expected.len() as u64);
+            assert_eq!(totals.unacknowledged, open + ended_open);
+            assert_eq!(
+                totals.published,
+                totals.acknowledged + totals.unacknowledged + totals.missing
+            );
+            let series: u64 = summary.series.acknowledged.iter().sum();
+            assert_eq!(series, totals.acknowledged);
+        });
+}
+
+#[test]
+fn memory_does_not_grow_with_the_run() {
+    let mut scene = Scene::watched();
+    // 100000 batches of 4 messages after another, on two publishers.
+    let mut places = 0;
+    for batch in 0..100_000_u32 {
+        scene.at(u64::from(batch) * 10).start(batch % 2, batch);
+        scene.see(Event::BatchOpened {
+            batch: BatchNumber(batch),
+            open: 1,
+            flow: 10,
+        });
+        for sequence in 1..=4 {
+            scene.publish(batch, sequence).store(batch, sequence);
+        }
+        scene.pub_ack(batch, 4, false);
+        scene.end(batch, Outcome::Committed, 0, 4);
+        scene.see(Event::BatchForgotten {
+            batch: BatchNumber(batch),
+            idle: false,
+        });
+        let (slots, pages, held) = scene.recorder.batches.footprint();
+        places = places.max(slots + pages + held);
+    }
+    assert!(places <= 6, "{places}");
+    assert_eq!(scene.recorder.batches.len(), 0);
+    assert_eq!(scene.recorder.publishers.len(), 2);
+    let summary = scene.finish(1_000_000);
+    assert_eq!(summary.totals.acknowledged, 400_000);
+    assert_eq!(summary.totals.lost, Some(0));
+}

@@ -1,0 +1,238 @@
+//! What is left of a run when its events are gone: totals, rates, distributions, series.
+//!
+//! Leans on `distribution` and `series`.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Distribution, FlowSeries, Series};
+
+/// Everything that a run measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Summary {
+    /// When the run ended, from its start.
+    pub duration_ns: u64,
+    /// The part of the run that rates and latencies cover.
+    pub window: Window,
+    /// Counts over the whole run.
+    pub totals: Totals,
+    /// Rates over the window.
+    pub throughput: Throughput,
+    /// From send to the ack that covers the message.
+    pub ack_latency_ns: Distribution,
+    /// From the intended start to the ack that covers the message.
+    pub response_time_ns: Distribution,
+    /// Waits at a shut gate.
+    pub stall_time_ns: StallTime,
+    /// Of the messages whose fate became known, the part reported missing: 0 to 1.
+    pub gap_rate: f64,
+    /// Jain's index over the messages acknowledged to each publisher within the window: 1 is even,
+    /// 1/n is all to one of n. Null when nothing was acknowledged.
+    pub fairness: Option<f64>,
+    /// The same for each group of publishers.
+    pub groups: Vec<GroupSummary>,
+    /// Flow over time.
+    pub flow: FlowSeries,
+    /// Other figures over time.
+    pub series: Series,
+    /// Latency of API calls, by operation.
+    pub api_latency_ns: BTreeMap<String, Distribution>,
+    /// When faults of the file fired.
+    pub faults: Vec<FaultTimes>,
+}
+
+/// The part of the run that rates and latencies cover.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Window {
+    /// The later of the end of the warm-up and the first batch.
+    pub from_ns: u64,
+    /// When the last batch ended, or the run while one was open.
+    pub until_ns: u64,
+}
+
+impl Window {
+    /// Length in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.until_ns.saturating_sub(self.from_ns) as f64 / 1e9
+    }
+}
+
+/// Counts over the whole run, warm-up included.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Totals {
+    /// Messages that the load wanted sent.
+    pub offered: u64,
+    /// Messages sent: operations start, append and commit.
+    pub published: u64,
+    /// Their bytes.
+    pub published_bytes: u64,
+    /// Messages covered by an ack that reached their publisher, but for those reported missing or
+    /// refused.
+    pub acknowledged: u64,
+    /// Their bytes.
+    pub acknowledged_bytes: u64,
+    /// Messages whose batch or run ended before an ack covered them.
+    pub unacknowledged: u64,
+    /// Messages stored, each counted once. Null when nobody looked.
+    pub stored: Option<u64>,
+    /// Messages sent and never stored. Null when nobody looked.
+    pub lost: Option<u64>,
+    /// Messages stored again under the sequence of a stored one.
+    pub stored_again: u64,
+    /// Gaps that publishers saw.
+    pub gaps: u64,
+    /// Messages in flight that those gaps reported missing.
+    pub missing: u64,
+    /// Messages in flight that flow errors reported refused.
+    pub refused: u64,
+    /// Messages known to the stream by their id, as the server tells; PubAcks that say
+    /// `duplicate`, where the server is not watched.
+    pub duplicates: u64,
+    /// Errors that publishers saw, by code.
+    pub errors: BTreeMap<u16, u64>,
+    /// Pings sent.
+    pub pings: u64,
+    /// Publishers that stalled.
+    pub stalls: u64,
+    /// Flow acks that publishers saw.
+    pub flow_acks: u64,
+    /// PubAcks that publishers saw.
+    pub pub_acks: u64,
+    /// Frames lost, by cause.
+    pub dropped: BTreeMap<String, u64>,
+    /// Batches.
+    pub batches: BatchTotals,
+}
+
+/// Batches of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BatchTotals {
+    /// Begun by publishers.
+    pub started: u64,
+    /// How they ended.
+    pub endings: Vec<Ending>,
+}
+
+/// How some batches ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ending {
+    /// `committed`, `ended-by-server`, `refused`, `timed-out`, `no-responders`, `abandoned`,
+    /// `interrupted` or `client-error`.
+    pub outcome: String,
+    /// The error that ended them, or 0.
+    pub code: u16,
+    /// How many.
+    pub batches: u64,
+}
+
+/// Rates over the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Throughput {
+    /// Acknowledged messages.
+    pub messages_per_second: f64,
+    /// Their bytes.
+    pub bytes_per_second: f64,
+    /// Sent messages.
+    pub published_per_second: f64,
+}
+
+/// Waits at a shut gate.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StallTime {
+    /// All waits added up.
+    pub total: u64,
+    /// The part of the time of open batches that was spent waiting: 0 to 1.
+    pub share: f64,
+    /// Each wait.
+    pub waits: Distribution,
+}
+
+/// One group of publishers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GroupSummary {
+    /// Name in the file.
+    pub name: String,
+    /// How many publishers.
+    pub publishers: u64,
+    /// Messages sent.
+    pub published: u64,
+    /// Messages acknowledged.
+    pub acknowledged: u64,
+    /// Acknowledged messages over the window.
+    pub messages_per_second: f64,
+    /// As for the run.
+    pub ack_latency_ns: Distribution,
+    /// As for the run.
+    pub response_time_ns: Distribution,
+    /// As for the run.
+    pub fairness: Option<f64>,
+    /// What its latencies mean, where that is not the moment when the ack arrived.
+    pub note: Option<String>,
+}
+
+/// When a fault of the file fired.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FaultTimes {
+    /// Number of the fault, from 0 in the order of the file.
+    pub fault: u32,
+    /// How often it fired.
+    pub count: u64,
+    /// The first 64 moments.
+    pub at_ns: Vec<u64>,
+    /// The last moment.
+    pub last_ns: u64,
+}
+
+/// `value` with at most this many decimals: what a reader can use, and what every JSON reader gives
+/// back to the last bit.
+pub fn rounded(value: f64, decimals: i32) -> f64 {
+    let scale = 10_f64.powi(decimals);
+    let scaled = (value * scale).round();
+    // Beyond 2^53 there are no decimals to cut.
+    if scaled.abs() < 9e15 {
+        scaled / scale
+    } else {
+        value.round()
+    }
+}
+
+/// Jain's fairness index of `shares`; `None` when nobody got anything.
+pub fn jain(shares: &[u64]) -> Option<f64> {
+    let sum: f64 = shares.iter().map(|share| *share as f64).sum();
+    let squares: f64 = shares.iter().map(|share| (*share as f64).powi(2)).sum();
+    (squares > 0.0).then(|| rounded(sum * sum / (shares.len() as f64 * squares), 6).min(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jain_is_one_when_even_and_one_nth_when_all_goes_to_one() {
+        assert_eq!(jain(&[5, 5, 5, 5]), Some(1.0));
+        assert_eq!(jain(&[8, 0, 0, 0]), Some(0.25));
+        // (1 + 2 + 3)^2 / (3 * (1 + 4 + 9)) = 36 / 42
+        assert_eq!(jain(&[1, 2, 3]), Some(0.857_143));
+        assert_eq!(jain(&[]), None);
+        assert_eq!(jain(&[0, 0]), None);
+        assert_eq!(jain(&[u64::MAX, u64::MAX]), Some(1.0));
+    }
+
+    #[test]
+    fn rounding_leaves_large_numbers_alone() {
+        assert_eq!(rounded(1.0 / 3.0, 3), 0.333);
+        assert_eq!(rounded(1e300, 9), 1e300);
+        assert_eq!(rounded(0.0, 3), 0.0);
+    }
+}

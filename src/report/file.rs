@@ -1,0 +1,381 @@
+//! Result files: written whole or not at all, read back strictly.
+//!
+//! A file holds one run, or several with a summary over them. Leans on `result` and the crate
+//! `tempfile`.
+
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tempfile::NamedTempFile;
+
+use super::{FORMAT, RunResult, Verdict};
+use crate::measure::{Distribution, DistributionError, latency_histogram};
+use crate::scenario::InputError;
+
+/// What a result file holds.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum ResultFile {
+    /// One run.
+    Run(Box<RunResult>),
+    /// Several runs.
+    Set(Box<RunSet>),
+}
+
+/// Several runs: seeds of a file, or files.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunSet {
+    /// Version of the format: 1.
+    pub format: u32,
+    /// The version of tidegate that ran.
+    pub tool_version: String,
+    /// Each run, in the order of files and seeds.
+    pub runs: Vec<RunResult>,
+    /// Over all runs.
+    pub summary: SetSummary,
+}
+
+/// Figures over several runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetSummary {
+    /// How many runs.
+    pub runs: u64,
+    /// Runs that did what their file expects.
+    pub expected: u64,
+    /// Runs that did not.
+    pub unexpected: u64,
+    /// Runs by verdict.
+    pub pass: u64,
+    /// Runs by verdict.
+    pub violation: u64,
+    /// Runs by verdict.
+    pub stall: u64,
+    /// Runs by verdict.
+    pub failed: u64,
+    /// Messages sent.
+    pub published: u64,
+    /// Messages acknowledged.
+    pub acknowledged: u64,
+    /// Messages lost in those runs where somebody looked.
+    pub lost: u64,
+    /// Latency from send over all messages of all runs.
+    pub ack_latency_ns: Distribution,
+    /// Latency from the intended start over all messages of all runs.
+    pub response_time_ns: Distribution,
+    /// Wall time of all runs added up.
+    pub wall_ns: u64,
+    /// The commands that repeat the runs which did not do what their file expects.
+    pub replay: Vec<String>,
+}
+
+impl RunSet {
+    /// Puts runs together.
+    ///
+    /// # Errors
+    /// When a histogram of a run is damaged; runs of this process have none.
+    pub fn new(runs: Vec<RunResult>) -> Result<Self, DistributionError> {
+        let summary = SetSummary::of(&runs)?;
+        Ok(Self {
+            format: FORMAT,
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            runs,
+            summary,
+        })
+    }
+}
+
+impl SetSummary {
+    fn of(runs: &[RunResult]) -> Result<Self, DistributionError> {
+        let count =
+            |wanted: fn(&RunResult) -> bool| runs.iter().filter(|run| wanted(run)).count() as u64;
+        let sum = |of: fn(&RunResult) -> u64| runs.iter().map(of).sum();
+        Ok(Self {
+            runs: runs.len() as u64,
+            expected: count(|run| run.expected),
+            unexpected: count(|run| !run.expected),
+            pass: count(|run| run.verdict == Verdict::Pass),
+            violation: count(|run| run.verdict == Verdict::Violation),
+            stall: count(|run| run.verdict == Verdict::Stall),
+            failed: count(|run| run.verdict == Verdict::Failed),
+            published: sum(|run| run.totals.published),
+            acknowledged: sum(|run| run.totals.acknowledged),
+            lost: sum(|run| run.totals.lost.unwrap_or(0)),
+            ack_latency_ns: merged(runs.iter().map(|run| &run.ack_latency_ns))?,
+            response_time_ns: merged(runs.iter().map(|run| &run.response_time_ns))?,
+            wall_ns: sum(|run| run.cost.wall_ns),
+            replay: runs
+                .iter()
+                .filter(|run| !run.expected)
+                .map(|run| run.replay.clone())
+                .collect(),
+        })
+    }
+}
+
+fn merged<'a>(
+    distributions: impl Iterator<Item = &'a Distribution>,
+) -> Result<Distribution, DistributionError> {
+    let mut all = latency_histogram();
+    for distribution in distributions.filter(|one| one.count > 0) {
+        all.add(distribution.histogram()?)
+            .map_err(|_| DistributionError)?;
+    }
+    Ok(Distribution::of(&all))
+}
+
+impl ResultFile {
+    /// The runs that the file holds.
+    pub fn runs(&self) -> &[RunResult] {
+        match self {
+            Self::Run(run) => std::slice::from_ref(&**run),
+            Self::Set(set) => &set.runs,
+        }
+    }
+
+    /// The file as JSON, with a line end.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self)
+            .expect("results have text keys only, so they can be written");
+        text.push('\n');
+        text
+    }
+
+    /// Writes the file under a temporary name and renames it.
+    ///
+    /// # Errors
+    /// When the folder cannot be made or the file not written; the old file then stands untouched.
+    pub fn write(&self, path: &Path) -> io::Result<()> {
+        write_atomically(path, self.to_json().as_bytes())
+    }
+
+    /// Reads what [`ResultFile::write`] wrote; `file` is what errors call it.
+    ///
+    /// # Errors
+    /// When the text is no JSON, no result, or of a newer format.
+    pub fn parse(file: &str, text: &str) -> Result<Self, InputError> {
+        let error = |line: usize, message: String| InputError {
+            file: file.to_owned(),
+            line: (line > 0).then_some(line),
+            key: None,
+            message,
+        };
+        let value: Value = serde_json::from_str(text)
+            .map_err(|why| error(why.line(), format!("no JSON: {}", without_place(&why))))?;
+        check_format(&value).map_err(|message| InputError {
+            key: Some("format".to_owned()),
+            ..error(0, message)
+        })?;
+        // Read from the text again, so that an error has its line.
+        let read = if value.get("runs").is_some() {
+            serde_json::from_str(text).map(|set| Self::Set(Box::new(set)))
+        } else {
+            serde_json::from_str(text).map(|run| Self::Run(Box::new(run)))
+        };
+        let result = read.map_err(|why| {
+            let message = format!("no result of tidegate: {}", without_place(&why));
+            error(why.line(), message)
+        })?;
+        for run in result.runs() {
+            check_run(run).map_err(|(key, message)| InputError {
+                key: Some(key.to_owned()),
+                ..error(0, message)
+            })?;
+        }
+        Ok(result)
+    }
+}
+
+/// `format` must be there and one that this version reads.
+fn check_format(value: &Value) -> Result<(), String> {
+    let format = value
+        .get("format")
+        .and_then(Value::as_u64)
+        .ok_or("missing; a result of tidegate has `\"format\": 1`")?;
+    match u32::try_from(format) {
+        Ok(1..=FORMAT) => Ok(()),
+        Ok(0) => Err("0 is no format; the first is 1".to_owned()),
+        _ => Err(format!(
+            "{format} is newer than this tidegate ({}), which reads up to {FORMAT}",
+            env!("CARGO_PKG_VERSION")
+        )),
+    }
+}
+
+/// What the types cannot say: columns of one length, histograms that decode.
+fn check_run(run: &RunResult) -> Result<(), (&'static str, String)> {
+    let series = &run.series;
+    let latency = &series.ack_latency_ns;
+    let columns = [
+        series.acknowledged.len(),
+        series.acknowledged_bytes.len(),
+        series.gaps.len(),
+        series.missing.len(),
+        series.errors.len(),
+        series.in_flight_mean.len(),
+        series.in_flight_max.len(),
+        series.blocked_mean.len(),
+        latency.p50.len(),
+        latency.p90.len(),
+        latency.p99.len(),
+        latency.max.len(),
+    ];
+    if columns.iter().any(|length| *length != series.len()) {
+        return Err(("series", "its columns differ in length".to_owned()));
+    }
+    let flow = &run.flow;
+    if flow.min.len() != flow.mean.len() || flow.max.len() != flow.mean.len() {
+        return Err(("flow", "its columns differ in length".to_owned()));
+    }
+    for (key, distribution) in [
+        ("ack_latency_ns", &run.ack_latency_ns),
+        ("response_time_ns", &run.response_time_ns),
+    ] {
+        if distribution.count > 0 {
+            distribution
+                .histogram()
+                .map_err(|why| (key, why.to_string()))?;
+        }
+    }
+    Ok(())
+}
+
+/// The message of a JSON error without the line and column that it ends with.
+fn without_place(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rfind(" at line ") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}
+
+/// Writes `bytes` under a temporary name in the folder of `path`, then renames.
+///
+/// # Errors
+/// When the folder cannot be made or the file not written; an old file then stands untouched.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = temporary_beside(path, ".part")?;
+    file.write_all(bytes)?;
+    file.as_file().sync_data()?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// A temporary file in the folder of `path`, which is made if need be.
+pub(super) fn temporary_beside(path: &Path, suffix: &str) -> io::Result<NamedTempFile> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    std::fs::create_dir_all(folder)?;
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".tidegate-").suffix(suffix);
+    // A temporary file is its owner's alone by default; a result is an ordinary file.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder.tempfile_in(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::result::tests::record;
+
+    fn result() -> RunResult {
+        RunResult::new(record())
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deep/er/result.json");
+        let one = ResultFile::Run(Box::new(result()));
+        one.write(&path).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(ResultFile::parse("result.json", &text).unwrap(), one);
+        let set = ResultFile::Set(Box::new(RunSet::new(vec![result(), result()]).unwrap()));
+        set.write(&path).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(ResultFile::parse("result.json", &text).unwrap(), set);
+        let left: Vec<_> = path.parent().unwrap().read_dir().unwrap().collect();
+        assert_eq!(left.len(), 1, "no temporary file stays");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_leaves_the_old_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let taken = folder.path().join("taken");
+        std::fs::create_dir(&taken).unwrap();
+        assert!(write_atomically(&taken, b"new").is_err());
+        assert!(taken.is_dir());
+        assert!(write_atomically(&taken.join("new"), b"new").is_ok());
+    }
+
+    #[test]
+    fn what_is_no_result_is_refused_with_its_place() {
+        let whole = ResultFile::Run(Box::new(result())).to_json();
+        let cases = [
+            ("", "r.json:1: no JSON: EOF while parsing a value"),
+            ("{\n]", "r.json:2: no JSON: key must be a string"),
+            (
+                "{}",
+                "r.json: format: missing; a result of tidegate has `\"format\": 1`",
+            ),
+            ("[]", "r.json: format: missing"),
+            ("{\"format\": 0}", "r.json: format: 0 is no format"),
+            ("{\"format\": 2}", "r.json: format: 2 is newer than"),
+            ("{\"format\": 99999999999}", "is newer than"),
+            (
+                "{\"format\": 1}",
+                "r.json:1: no result of tidegate: missing",
+            ),
+        ];
+        for (text, part) in cases {
+            let error = ResultFile::parse("r.json", text).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+        let more = whole.replacen("\"seed\"", "\"seeed\": 1, \"seed\"", 1);
+        let error = ResultFile::parse("r.json", &more).unwrap_err().to_string();
+        assert!(error.contains("unknown field `seeed`"), "{error}");
+    }
+
+    #[test]
+    fn what_the_types_cannot_say_is_checked() {
+        let mut run = result();
+        run.series.gaps.push(1);
+        let text = ResultFile::Run(Box::new(run)).to_json();
+        let error = ResultFile::parse("r.json", &text).unwrap_err().to_string();
+        assert_eq!(error, "r.json: series: its columns differ in length");
+        let mut run = result();
+        run.ack_latency_ns.count = 1;
+        let text = ResultFile::Run(Box::new(run)).to_json();
+        let error = ResultFile::parse("r.json", &text).unwrap_err().to_string();
+        assert!(error.starts_with("r.json: ack_latency_ns: "), "{error}");
+    }
+
+    #[test]
+    fn a_set_adds_up_its_runs() {
+        let mut bad = record();
+        let mut histogram = latency_histogram();
+        histogram.record(1_000).unwrap();
+        bad.summary.ack_latency_ns = Distribution::of(&histogram);
+        bad.summary.totals.published = 5;
+        bad.settings.expect.gaps = Some(3);
+        let bad = RunResult::new(bad);
+        let replay = bad.replay.clone();
+        let summary = RunSet::new(vec![bad.clone(), result(), bad])
+            .unwrap()
+            .summary;
+        assert_eq!(
+            (summary.runs, summary.expected, summary.unexpected),
+            (3, 1, 2)
+        );
+        assert_eq!((summary.pass, summary.published), (3, 10));
+        assert_eq!(summary.ack_latency_ns.count, 2);
+        assert_eq!(summary.replay, [replay.clone(), replay]);
+    }
+}

@@ -1,0 +1,391 @@
+//! The result of one run: every field of the result file, and how it comes from what was recorded.
+//!
+//! Leans on `measure`, `scenario` and `verdict`.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::verdict;
+use crate::measure::{
+    Distribution, FaultTimes, FlowSeries, GroupSummary, Series, StallTime, Summary, Throughput,
+    Totals, Window, rounded,
+};
+use crate::scenario::Settings;
+
+pub use crate::scenario::ExpectedVerdict as Verdict;
+
+/// Version of the result file.
+pub const FORMAT: u32 = 1;
+
+/// Where a run took place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum World {
+    /// The simulator: equal file, seed and tool version give an equal run.
+    Sim,
+    /// A live server or cluster.
+    Live,
+}
+
+impl World {
+    /// The word in files, which is the name of the command too.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Sim => "sim",
+            Self::Live => "live",
+        }
+    }
+}
+
+/// What a world hands over when its run is over.
+#[derive(Clone, Debug)]
+pub struct RunRecord {
+    /// Where the run took place.
+    pub world: World,
+    /// The file, as the user named it.
+    pub file: String,
+    /// The seed.
+    pub seed: u64,
+    /// The hash over all events; none where a run cannot be repeated.
+    pub trace_hash: Option<u64>,
+    /// The run was ended by a signal.
+    pub partial: bool,
+    /// What was measured.
+    pub summary: Summary,
+    /// What judges objected to.
+    pub violations: Vec<Violation>,
+    /// Who waited for a reply that would not come.
+    pub stalls: Vec<Stall>,
+    /// Who led when.
+    pub leader_changes: Vec<LeaderChange>,
+    /// What the run cost this machine.
+    pub cost: Cost,
+    /// The whole file with its defaults filled in.
+    pub settings: Settings,
+    /// What a reader has to know: what a latency means here, what was left out.
+    pub notes: Vec<String>,
+    /// The command that repeats the run; see [`replay_command`].
+    pub replay: String,
+}
+
+/// The result of one run, as its file holds it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunResult {
+    /// Version of the format: 1.
+    pub format: u32,
+    /// The version of tidegate that ran.
+    pub tool_version: String,
+    /// Where the run took place.
+    pub world: World,
+    /// The file, as the user named it.
+    pub file: String,
+    /// The seed.
+    pub seed: u64,
+    /// Sixteen hexadecimal digits over `config`: equal for equal settings.
+    pub config_hash: String,
+    /// Sixteen hexadecimal digits over all events. Null where a run cannot be repeated.
+    pub trace_hash: Option<String>,
+    /// What the run came to.
+    pub verdict: Verdict,
+    /// Whether it did what its file expects.
+    pub expected: bool,
+    /// The expectations that were not met, in words.
+    pub unmet: Vec<String>,
+    /// The run was ended by a signal before it was over.
+    pub partial: bool,
+    /// What a reader has to know.
+    pub notes: Vec<String>,
+    /// The command that repeats the run.
+    pub replay: String,
+    /// What judges objected to.
+    pub violations: Vec<Violation>,
+    /// Who waited for a reply that would not come.
+    pub stalls: Vec<Stall>,
+    /// When the run ended, from its start.
+    pub duration_ns: u64,
+    /// The part of the run that rates and latencies cover.
+    pub window: Window,
+    /// Counts over the whole run.
+    pub totals: Totals,
+    /// Rates over the window.
+    pub throughput: Throughput,
+    /// From send to the ack that covers the message.
+    pub ack_latency_ns: Distribution,
+    /// From the intended start to the ack that covers the message.
+    pub response_time_ns: Distribution,
+    /// Waits at a shut gate.
+    pub stall_time_ns: StallTime,
+    /// Of the messages whose fate became known, the part reported missing: 0 to 1.
+    pub gap_rate: f64,
+    /// Jain's index over publishers. Null when nothing was acknowledged.
+    pub fairness: Option<f64>,
+    /// The groups of publishers.
+    pub groups: Vec<GroupSummary>,
+    /// Flow over time.
+    pub flow: FlowSeries,
+    /// Other figures over time.
+    pub series: Series,
+    /// Latency of API calls, by operation.
+    pub api_latency_ns: BTreeMap<String, Distribution>,
+    /// Who led when.
+    pub leader_changes: Vec<LeaderChange>,
+    /// When faults of the file fired.
+    pub faults: Vec<FaultTimes>,
+    /// What the run cost this machine. The only part that differs between equal runs.
+    pub cost: Cost,
+    /// The whole file as resolved.
+    pub config: Settings,
+}
+
+/// A judge objected.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Violation {
+    /// Which judge.
+    pub judge: String,
+    /// The clause it guards.
+    pub clause: String,
+    /// When.
+    pub at_ns: u64,
+    /// The publisher concerned, from 0.
+    pub publisher: Option<u32>,
+    /// The batch concerned, from 0.
+    pub batch: Option<u32>,
+    /// What was wrong.
+    pub message: String,
+}
+
+/// A publisher waited for a reply that the server would not send.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Stall {
+    /// The publisher, from 0.
+    pub publisher: u32,
+    /// The batch, from 0.
+    pub batch: u32,
+    /// When it was found to be stalled.
+    pub at_ns: u64,
+    /// The event that would have let it go on.
+    pub release: String,
+}
+
+/// The stream got another leader.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LeaderChange {
+    /// When.
+    pub at_ns: u64,
+    /// The new leader; null while there is none.
+    pub leader: Option<String>,
+}
+
+/// What a run cost the machine that ran it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Cost {
+    /// Wall time.
+    pub wall_ns: u64,
+    /// Messages sent per second of wall time.
+    pub messages_per_wall_second: f64,
+    /// Seconds of the run per second of wall time: above 1 where the simulator is faster than life.
+    pub simulated_seconds_per_wall_second: f64,
+    /// Most memory that the process held so far. Null where the system does not say.
+    pub peak_rss_bytes: Option<u64>,
+}
+
+impl Cost {
+    /// The cost of a run of `duration_ns` with `published` messages that took `wall_ns`.
+    pub fn new(
+        wall_ns: u64,
+        published: u64,
+        duration_ns: u64,
+        peak_rss_bytes: Option<u64>,
+    ) -> Self {
+        let per_second = |amount: f64| {
+            if wall_ns == 0 {
+                0.0
+            } else {
+                rounded(amount / (wall_ns as f64 / 1e9), 3)
+            }
+        };
+        Self {
+            wall_ns,
+            messages_per_wall_second: per_second(published as f64),
+            simulated_seconds_per_wall_second: per_second(duration_ns as f64 / 1e9),
+            peak_rss_bytes,
+        }
+    }
+}
+
+impl RunResult {
+    /// The result of a recorded run: judged by what its file expects, and told in full.
+    pub fn new(record: RunRecord) -> Self {
+        let RunRecord {
+            settings, summary, ..
+        } = record;
+        let mut totals = summary.totals;
+        totals.stalls = stalled_publishers(&record.stalls);
+        let judgement = verdict::judge(
+            &settings.expect,
+            &totals,
+            &record.violations,
+            &record.stalls,
+        );
+        Self {
+            format: FORMAT,
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            world: record.world,
+            file: record.file,
+            seed: record.seed,
+            config_hash: config_hash(&settings),
+            trace_hash: record.trace_hash.map(|hash| format!("{hash:016x}")),
+            verdict: judgement.verdict,
+            expected: judgement.unmet.is_empty(),
+            unmet: judgement.unmet,
+            partial: record.partial,
+            notes: record.notes,
+            replay: record.replay,
+            violations: record.violations,
+            stalls: record.stalls,
+            duration_ns: summary.duration_ns,
+            window: summary.window,
+            totals,
+            throughput: summary.throughput,
+            ack_latency_ns: summary.ack_latency_ns,
+            response_time_ns: summary.response_time_ns,
+            stall_time_ns: summary.stall_time_ns,
+            gap_rate: summary.gap_rate,
+            fairness: summary.fairness,
+            groups: summary.groups,
+            flow: summary.flow,
+            series: summary.series,
+            api_latency_ns: summary.api_latency_ns,
+            leader_changes: record.leader_changes,
+            faults: summary.faults,
+            cost: record.cost,
+            config: settings,
+        }
+    }
+}
+
+/// Publishers that stalled at least once.
+fn stalled_publishers(stalls: &[Stall]) -> u64 {
+    let publishers: std::collections::BTreeSet<u32> =
+        stalls.iter().map(|stall| stall.publisher).collect();
+    publishers.len() as u64
+}
+
+fn config_hash(settings: &Settings) -> String {
+    let text = serde_json::to_string(settings)
+        .expect("settings have text keys only, so they can be written");
+    format!("{:016x}", xxh3_64(text.as_bytes()))
+}
+
+/// The command that repeats a run, fit for a shell: `sets` are the `key=value` of `--set`.
+pub fn replay_command(world: World, file: &str, seed: u64, sets: &[String]) -> String {
+    let mut command = format!(
+        "tidegate {} {} --seed {seed}",
+        world.as_str(),
+        shell_word(file)
+    );
+    for set in sets {
+        command.push_str(" --set ");
+        command.push_str(&shell_word(set));
+    }
+    command
+}
+
+/// `text` as one word of a shell.
+fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A small file.
+    pub(in crate::report) fn settings() -> Settings {
+        serde_json::from_value(serde_json::json!({
+            "format": 1,
+            "about": "Two publishers at full speed.",
+            "publishers": [{ "name": "steady", "count": 2 }],
+            "stream": {},
+            "expect": {},
+        }))
+        .unwrap()
+    }
+
+    /// The record of a run in which nothing happened.
+    pub(in crate::report) fn record() -> RunRecord {
+        RunRecord {
+            world: World::Sim,
+            file: "sims/nats/steady.toml".to_owned(),
+            seed: 7,
+            trace_hash: Some(0xab),
+            partial: false,
+            summary: Summary::default(),
+            violations: Vec::new(),
+            stalls: Vec::new(),
+            leader_changes: Vec::new(),
+            cost: Cost::new(2_000_000_000, 10, 4_000_000_000, None),
+            settings: settings(),
+            notes: Vec::new(),
+            replay: replay_command(World::Sim, "sims/nats/steady.toml", 7, &[]),
+        }
+    }
+
+    #[test]
+    fn cost_is_per_wall_second() {
+        let cost = record().cost;
+        assert_eq!(cost.messages_per_wall_second, 5.0);
+        assert_eq!(cost.simulated_seconds_per_wall_second, 2.0);
+        assert_eq!(Cost::new(0, 10, 10, None).messages_per_wall_second, 0.0);
+    }
+
+    #[test]
+    fn hashes_are_sixteen_digits_and_follow_the_settings() {
+        let first = RunResult::new(record());
+        assert_eq!(first.trace_hash.as_deref(), Some("00000000000000ab"));
+        let mut other = record();
+        other.settings.publishers[0].flow += 1;
+        let other = RunResult::new(other);
+        assert_eq!(first.config_hash.len(), 16);
+        assert_ne!(first.config_hash, other.config_hash);
+    }
+
+    #[test]
+    fn a_publisher_that_stalls_twice_is_one_publisher() {
+        let mut twice = record();
+        for batch in [1, 2] {
+            twice.stalls.push(Stall {
+                publisher: 1,
+                batch,
+                at_ns: 5,
+                release: "flow ack 10".to_owned(),
+            });
+        }
+        let result = RunResult::new(twice);
+        assert_eq!(result.totals.stalls, 1);
+        assert_eq!(result.verdict, Verdict::Stall);
+        assert!(!result.expected);
+    }
+
+    #[test]
+    fn the_replay_command_is_safe_in_a_shell() {
+        let sets = ["publishers.0.flow=10".to_owned(), "about=it's".to_owned()];
+        assert_eq!(
+            replay_command(World::Live, "my file.toml", 3, &sets),
+            r"tidegate live 'my file.toml' --seed 3 --set publishers.0.flow=10 --set 'about=it'\''s'"
+        );
+    }
+}

@@ -1,0 +1,429 @@
+//! The summary on a terminal: the verdict first, then what was counted, then how fast it was.
+//!
+//! Leans on `result` and `file`. Colour is the caller's choice: only where a person looks.
+
+use std::fmt::Write as _;
+
+use super::text::{byte_rate, count, duration, percent, printable, short};
+use super::verdict::word;
+use super::{RunResult, RunSet, Verdict};
+use crate::measure::Distribution;
+
+/// Violations and stalls told in full; the rest is counted.
+const TOLD: usize = 5;
+/// Runs of a set told one by one; the rest is counted, but for those that went wrong.
+const RUNS: usize = 20;
+
+/// The summary of one run.
+pub fn table(result: &RunResult, colour: bool) -> String {
+    let mut text = String::new();
+    let paint = Painter { colour };
+    let lines = [head(result, paint), counts(result), speed(result)];
+    for part in lines.into_iter().flatten() {
+        text.push_str(&part);
+        text.push('\n');
+    }
+    text
+}
+
+/// The summary of several runs.
+pub fn set_table(set: &RunSet, colour: bool) -> String {
+    let paint = Painter { colour };
+    let mut text = String::new();
+    let mut left_out = 0;
+    for (index, run) in set.runs.iter().enumerate() {
+        if index >= RUNS && run.expected {
+            left_out += 1;
+            continue;
+        }
+        let latency = &run.ack_latency_ns;
+        // Writing to memory does not fail.
+        let _ = writeln!(
+            text,
+            "{}  {} seed {}  {} msg/s  p50 {}  p99 {}",
+            badge(run, paint),
+            printable(&run.file),
+            run.seed,
+            short(run.throughput.messages_per_second),
+            duration(latency.p50),
+            duration(latency.p99),
+        );
+    }
+    if left_out > 0 {
+        let _ = writeln!(text, "… and {} more as expected", count(left_out));
+    }
+    let summary = &set.summary;
+    let _ = writeln!(
+        text,
+        "{} runs: {} as expected, {} not; pass {}, violation {}, stall {}, failed {}",
+        count(summary.runs),
+        count(summary.expected),
+        count(summary.unexpected),
+        count(summary.pass),
+        count(summary.violation),
+        count(summary.stall),
+        count(summary.failed),
+    );
+    for line in latency_lines(&summary.ack_latency_ns, &summary.response_time_ns) {
+        let _ = writeln!(text, "{line}");
+    }
+    for replay in &summary.replay {
+        let _ = writeln!(text, "replay  {}", printable(replay));
+    }
+    text
+}
+
+#[derive(Clone, Copy)]
+struct Painter {
+    colour: bool,
+}
+
+impl Painter {
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.colour {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+
+    fn good(self, text: &str) -> String {
+        self.paint("1;32", text)
+    }
+
+    fn bad(self, text: &str) -> String {
+        self.paint("1;31", text)
+    }
+
+    fn notable(self, text: &str) -> String {
+        self.paint("1;33", text)
+    }
+
+    fn dim(self, text: &str) -> String {
+        self.paint("2", text)
+    }
+}
+
+/// The verdict, and whether it was expected.
+fn badge(result: &RunResult, paint: Painter) -> String {
+    let verdict = word(result.verdict).to_uppercase();
+    match (result.expected, result.verdict) {
+        (true, Verdict::Pass) => paint.good(&verdict),
+        (true, Verdict::Violation | Verdict::Stall | Verdict::Failed) => {
+            paint.notable(&format!("{verdict} (as expected)"))
+        }
+        (false, Verdict::Pass) => paint.bad("PASS (not as expected)"),
+        (false, Verdict::Violation | Verdict::Stall | Verdict::Failed) => paint.bad(&verdict),
+    }
+}
+
+fn head(result: &RunResult, paint: Painter) -> Vec<String> {
+    let partial = if result.partial {
+        paint.notable("  partial: ended by a signal")
+    } else {
+        String::new()
+    };
+    let mut lines = vec![format!(
+        "{}  {} {} seed {}{partial}",
+        badge(result, paint),
+        result.world.as_str(),
+        printable(&result.file),
+        result.seed,
+    )];
+    let about = printable(&result.config.about);
+    if !about.is_empty() {
+        lines.push(paint.dim(&about));
+    }
+    lines.extend(
+        result
+            .unmet
+            .iter()
+            .map(|unmet| format!("{}  {}", paint.bad("expected"), printable(unmet))),
+    );
+    for violation in result.violations.iter().take(TOLD) {
+        lines.push(format!(
+            "violation  {} [{}] at {}{}: {}",
+            printable(&violation.judge),
+            printable(&violation.clause),
+            seconds(violation.at_ns),
+            whose(violation.publisher, violation.batch),
+            printable(&violation.message),
+        ));
+    }
+    lines.extend(more(result.violations.len(), "violations"));
+    for stall in result.stalls.iter().take(TOLD) {
+        lines.push(format!(
+            "stall  publisher {} in batch {} at {}: would be released by {}",
+            stall.publisher,
+            stall.batch,
+            seconds(stall.at_ns),
+            printable(&stall.release),
+        ));
+    }
+    lines.extend(more(result.stalls.len(), "stalls"));
+    if !result.expected || result.verdict != Verdict::Pass {
+        lines.push(format!("replay  {}", printable(&result.replay)));
+    }
+    lines.push(String::new());
+    lines
+}
+
+fn more(all: usize, what: &str) -> Option<String> {
+    (all > TOLD).then(|| format!("… and {} more {what}", all - TOLD))
+}
+
+/// ` (publisher 1, batch 2)`, or what of it is known.
+pub(super) fn whose(publisher: Option<u32>, batch: Option<u32>) -> String {
+    match (publisher, batch) {
+        (None, None) => String::new(),
+        (Some(publisher), None) => format!(" (publisher {publisher})"),
+        (None, Some(batch)) => format!(" (batch {batch})"),
+        (Some(publisher), Some(batch)) => format!(" (publisher {publisher}, batch {batch})"),
+    }
+}
+
+/// A moment of the run, to the microsecond.
+pub(super) fn seconds(nanoseconds: u64) -> String {
+    format!("{:.6} s", nanoseconds as f64 / 1e9)
+}
+
+/// The totals of a run by name: the same in every telling of it.
+pub(super) fn total_rows(result: &RunResult) -> Vec<(&'static str, String)> {
+    let totals = &result.totals;
+    let known = |value: Option<u64>| value.map_or_else(|| "not looked at".to_owned(), count);
+    let mut rows = vec![
+        ("offered", count(totals.offered)),
+        ("published", count(totals.published)),
+        ("acknowledged", count(totals.acknowledged)),
+        ("stored", known(totals.stored)),
+        ("lost", known(totals.lost)),
+        ("unacknowledged", count(totals.unacknowledged)),
+        ("gaps", gap_text(result)),
+        ("duplicates", count(totals.duplicates)),
+        ("errors", error_text(result)),
+        ("pings", count(totals.pings)),
+        ("stalls", count(totals.stalls)),
+        ("batches", batch_text(result)),
+    ];
+    if totals.stored_again > 0 {
+        rows.push(("stored again", count(totals.stored_again)));
+    }
+    if !totals.dropped.is_empty() {
+        let causes = totals.dropped.iter();
+        let causes =
+            causes.map(|(cause, frames)| format!("{} {}", count(*frames), printable(cause)));
+        rows.push(("frames lost", causes.collect::<Vec<_>>().join(", ")));
+    }
+    rows
+}
+
+fn gap_text(result: &RunResult) -> String {
+    let totals = &result.totals;
+    if totals.gaps == 0 {
+        return "0".to_owned();
+    }
+    format!(
+        "{} ({} missing, {})",
+        count(totals.gaps),
+        count(totals.missing),
+        percent(result.gap_rate)
+    )
+}
+
+fn error_text(result: &RunResult) -> String {
+    let errors = &result.totals.errors;
+    if errors.is_empty() {
+        return "0".to_owned();
+    }
+    let each = errors.iter();
+    let each = each.map(|(code, times)| format!("{} x {code}", count(*times)));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+fn batch_text(result: &RunResult) -> String {
+    let batches = &result.totals.batches;
+    let mut text = count(batches.started);
+    let endings: Vec<String> = batches
+        .endings
+        .iter()
+        .map(|ending| {
+            let code = match ending.code {
+                0 => String::new(),
+                code => format!(" {code}"),
+            };
+            format!(
+                "{} {}{code}",
+                count(ending.batches),
+                printable(&ending.outcome)
+            )
+        })
+        .collect();
+    if !endings.is_empty() {
+        let _ = write!(text, " ({})", endings.join(", "));
+    }
+    text
+}
+
+/// Two columns of totals.
+fn counts(result: &RunResult) -> Vec<String> {
+    let rows = total_rows(result);
+    let half = rows.len().div_ceil(2);
+    let (left, right) = rows.split_at(half);
+    let widest = left.iter().map(|(_, value)| value.chars().count()).max();
+    let widest = widest.unwrap_or(0).max(12);
+    let mut lines = Vec::with_capacity(half + 1);
+    for (index, (name, value)) in left.iter().enumerate() {
+        let mut line = format!("{name:<15}{value:>widest$}");
+        if let Some((name, value)) = right.get(index) {
+            let _ = write!(line, "     {name:<13}{value}");
+        }
+        lines.push(line);
+    }
+    lines.push(String::new());
+    lines
+}
+
+fn speed(result: &RunResult) -> Vec<String> {
+    let throughput = &result.throughput;
+    let mut lines = vec![format!(
+        "throughput     {} msg/s, {} over {}",
+        short(throughput.messages_per_second),
+        byte_rate(throughput.bytes_per_second),
+        duration(result.window.until_ns.saturating_sub(result.window.from_ns)),
+    )];
+    lines.extend(latency_lines(
+        &result.ack_latency_ns,
+        &result.response_time_ns,
+    ));
+    let waits = &result.stall_time_ns;
+    if waits.total > 0 {
+        lines.push(format!(
+            "waits at gate  {} of the time, longest {}",
+            percent(waits.share),
+            duration(waits.waits.max)
+        ));
+    }
+    if let Some(fairness) = result.fairness {
+        lines.push(format!("fairness       {fairness:.4} (Jain)"));
+    }
+    lines.push(format!(
+        "cost           {} wall time, {} msg/s, {}x real time{}",
+        duration(result.cost.wall_ns),
+        short(result.cost.messages_per_wall_second),
+        short(result.cost.simulated_seconds_per_wall_second),
+        result
+            .cost
+            .peak_rss_bytes
+            .map_or_else(String::new, |bytes| {
+                format!(", {:.0} MiB", bytes as f64 / f64::from(1 << 20))
+            }),
+    ));
+    if let Some(hash) = &result.trace_hash {
+        lines.push(format!("trace          {}", printable(hash)));
+    }
+    let groups = result.groups.iter();
+    let notes = groups.filter_map(|group| {
+        let note = group.note.as_ref()?;
+        Some(format!("{}: {}", printable(&group.name), printable(note)))
+    });
+    lines.extend(notes.map(|note| format!("note           {note}")));
+    lines.extend(
+        result
+            .notes
+            .iter()
+            .map(|note| format!("note           {}", printable(note))),
+    );
+    lines
+}
+
+fn latency_lines(latency: &Distribution, response: &Distribution) -> Vec<String> {
+    if latency.count == 0 {
+        return vec!["ack latency    nothing measured".to_owned()];
+    }
+    let row = |name: &str, distribution: &Distribution| {
+        let cells = [
+            distribution.p50,
+            distribution.p90,
+            distribution.p99,
+            distribution.p999,
+            distribution.max,
+        ];
+        let cells: String = cells
+            .iter()
+            .map(|value| format!("{:>10}", duration(*value)))
+            .collect();
+        format!("{name:<15}{cells}")
+    };
+    let head: String = ["p50", "p90", "p99", "p99.9", "max"]
+        .iter()
+        .map(|name| format!("{name:>10}"))
+        .collect();
+    vec![
+        format!("{:<15}{head}", ""),
+        row("ack latency", latency),
+        row("response time", response),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::synthetic;
+
+    fn trouble() -> RunResult {
+        let shapes = synthetic::shapes();
+        let (_, shape) = shapes.iter().find(|(name, _)| *name == "trouble").unwrap();
+        RunResult::new(synthetic::record(shape))
+    }
+
+    #[test]
+    fn a_person_finds_verdict_reason_and_replay_on_top() {
+        let text = table(&trouble(), false);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("VIOLATION  sim sims/nats/steady.toml seed 7"));
+        let head = lines[..8].join("\n");
+        for part in [
+            "expected  verdict: expected pass, got violation",
+            "violation  gate [fast.flow.gate] at 4.200000 s (publisher 0, batch 0)",
+            "would be released by flow ack 4711",
+            "replay  tidegate sim sims/nats/steady.toml --seed 7",
+        ] {
+            assert!(head.contains(part), "{part}\n{text}");
+        }
+        assert!(text.contains("ack latency"));
+    }
+
+    #[test]
+    fn without_colour_nothing_steers_a_terminal() {
+        let mut result = trouble();
+        result.file = "evil\x1b]0;title\x07.toml".to_owned();
+        result.notes.push("\u{202e}note".to_owned());
+        let plain = table(&result, false);
+        let steering = |c: char| c.is_control() && c != '\n';
+        assert!(!plain.contains(steering), "{plain:?}");
+        assert!(!plain.contains('\u{202e}'));
+        let set = RunSet::new(vec![result.clone()]).unwrap();
+        assert!(!set_table(&set, false).contains(steering));
+        // With colour the only escapes are ours, which end in `m`.
+        let coloured = table(&result, true);
+        for part in coloured.split('\x1b').skip(1) {
+            let code: String = part.chars().take_while(|c| *c != 'm').collect();
+            assert!(code.starts_with('['), "{part:?}");
+            assert!(code[1..].chars().all(|c| c.is_ascii_digit() || c == ';'));
+        }
+    }
+
+    #[test]
+    fn a_set_names_every_run_that_went_wrong() {
+        let mut good = trouble();
+        good.expected = true;
+        let mut runs = vec![good; 30];
+        runs[25].expected = false;
+        runs[25].seed = 4_711;
+        let set = RunSet::new(runs).unwrap();
+        let text = set_table(&set, false);
+        assert!(text.contains("seed 4711"), "{text}");
+        assert!(text.contains("and 9 more as expected"), "{text}");
+        assert!(text.contains("30 runs: 29 as expected, 1 not"), "{text}");
+    }
+}

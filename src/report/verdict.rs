@@ -1,0 +1,270 @@
+//! The verdict on a run, and whether it is the one its file expects.
+//!
+//! Leans on `measure` and `scenario`.
+
+use super::{Stall, Verdict, Violation};
+use crate::measure::{Ending, Totals};
+use crate::scenario::Expect;
+
+/// What a run came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The expectations that were not met, in words; none: the run did what its file expects.
+    pub unmet: Vec<String>,
+}
+
+/// Judges a run by what its file expects.
+///
+/// A violation outranks a stall, and a stall a failure: each may well be the cause of the next.
+pub fn judge(
+    expect: &Expect,
+    totals: &Totals,
+    violations: &[Violation],
+    stalls: &[Stall],
+) -> Judgement {
+    let failure = first_failure(expect, totals);
+    let verdict = if !violations.is_empty() {
+        Verdict::Violation
+    } else if !stalls.is_empty() {
+        Verdict::Stall
+    } else if failure.is_some() {
+        Verdict::Failed
+    } else {
+        Verdict::Pass
+    };
+    let mut unmet = Vec::new();
+    if verdict != expect.verdict {
+        let why = match verdict {
+            Verdict::Pass => String::new(),
+            Verdict::Violation => violations
+                .first()
+                .map(|first| format!(": {}: {}", first.judge, first.message))
+                .unwrap_or_default(),
+            Verdict::Stall => stalls
+                .first()
+                .map(|first| {
+                    format!(
+                        ": publisher {} waits for {}",
+                        first.publisher, first.release
+                    )
+                })
+                .unwrap_or_default(),
+            Verdict::Failed => failure.map(|why| format!(": {why}")).unwrap_or_default(),
+        };
+        unmet.push(format!(
+            "verdict: expected {}, got {}{why}",
+            word(expect.verdict),
+            word(verdict)
+        ));
+    }
+    unmet.extend(unmet_counts(expect, totals));
+    for judge in &expect.judges {
+        if !violations.iter().any(|violation| violation.judge == *judge) {
+            unmet.push(format!(
+                "judges: {judge} was expected to object and did not"
+            ));
+        }
+    }
+    Judgement { verdict, unmet }
+}
+
+/// The verdict as files write it.
+pub(super) const fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Pass => "pass",
+        Verdict::Violation => "violation",
+        Verdict::Stall => "stall",
+        Verdict::Failed => "failed",
+    }
+}
+
+fn unmet_counts(expect: &Expect, totals: &Totals) -> Vec<String> {
+    let equal = [
+        ("stored", expect.stored, totals.stored),
+        ("lost", expect.lost, totals.lost),
+        ("gaps", expect.gaps, Some(totals.gaps)),
+        ("stalls", expect.stalls, Some(totals.stalls)),
+    ];
+    let mut unmet = Vec::new();
+    for (name, expected, got) in equal {
+        match (expected, got) {
+            (Some(expected), Some(got)) if expected != got => {
+                unmet.push(format!("{name}: expected {expected}, got {got}"));
+            }
+            (Some(expected), None) => {
+                unmet.push(format!("{name}: expected {expected}, but nobody looked"));
+            }
+            (Some(_) | None, _) => {}
+        }
+    }
+    let pings = totals.pings;
+    if let Some(least) = expect.pings_min.filter(|least| pings < *least) {
+        unmet.push(format!("pings: expected at least {least}, got {pings}"));
+    }
+    if let Some(most) = expect.pings_max.filter(|most| pings > *most) {
+        unmet.push(format!("pings: expected at most {most}, got {pings}"));
+    }
+    unmet
+}
+
+/// The first error that the file does not expect.
+fn first_failure(expect: &Expect, totals: &Totals) -> Option<String> {
+    let unexpected = |code: &u16| !expect.errors.contains(code);
+    if let Some((code, count)) = totals.errors.iter().find(|(code, _)| unexpected(code)) {
+        return Some(format!("error {code} was seen {count} times"));
+    }
+    let bad = |ending: &&Ending| match ending.outcome.as_str() {
+        "committed" | "abandoned" | "interrupted" => false,
+        // A batch that a gap ended is what a file with gaps asks for.
+        "ended-by-server" if ending.code == 0 => expect.gaps.unwrap_or(0) == 0,
+        _ => ending.code == 0 || unexpected(&ending.code),
+    };
+    let ending = totals.batches.endings.iter().find(bad)?;
+    let code = match ending.code {
+        0 => String::new(),
+        code => format!(" with error {code}"),
+    };
+    Some(format!(
+        "{} batches ended: {}{code}",
+        ending.batches, ending.outcome
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::BatchTotals;
+
+    fn violation(judge: &str) -> Violation {
+        Violation {
+            judge: judge.to_owned(),
+            clause: "fast.flow.gate".to_owned(),
+            at_ns: 1,
+            publisher: None,
+            batch: None,
+            message: "sent at a shut gate".to_owned(),
+        }
+    }
+
+    fn ended(outcome: &str, code: u16) -> Totals {
+        Totals {
+            batches: BatchTotals {
+                started: 1,
+                endings: vec![Ending {
+                    outcome: outcome.to_owned(),
+                    code,
+                    batches: 1,
+                }],
+            },
+            ..Totals::default()
+        }
+    }
+
+    fn verdict_of(expect: &Expect, totals: &Totals) -> Verdict {
+        judge(expect, totals, &[], &[]).verdict
+    }
+
+    #[test]
+    fn a_violation_outranks_a_stall_and_a_stall_a_failure() {
+        let stall = Stall {
+            publisher: 0,
+            batch: 0,
+            at_ns: 0,
+            release: "flow ack 10".to_owned(),
+        };
+        let expect = Expect::default();
+        let totals = ended("timed-out", 0);
+        let both = judge(
+            &expect,
+            &totals,
+            &[violation("gate")],
+            std::slice::from_ref(&stall),
+        );
+        assert_eq!(both.verdict, Verdict::Violation);
+        assert_eq!(
+            both.unmet,
+            ["verdict: expected pass, got violation: gate: sent at a shut gate"]
+        );
+        assert_eq!(
+            judge(&expect, &totals, &[], &[stall]).verdict,
+            Verdict::Stall
+        );
+        assert_eq!(judge(&expect, &totals, &[], &[]).verdict, Verdict::Failed);
+    }
+
+    #[test]
+    fn errors_fail_a_run_unless_its_file_expects_them() {
+        let mut expect = Expect::default();
+        let seen = Totals {
+            errors: [(10071, 2)].into(),
+            ..ended("refused", 10071)
+        };
+        assert_eq!(verdict_of(&expect, &seen), Verdict::Failed);
+        expect.errors = vec![10071];
+        assert_eq!(verdict_of(&expect, &seen), Verdict::Pass);
+        for (outcome, verdict) in [
+            ("committed", Verdict::Pass),
+            ("abandoned", Verdict::Pass),
+            ("interrupted", Verdict::Pass),
+            ("timed-out", Verdict::Failed),
+            ("client-error", Verdict::Failed),
+            ("ended-by-server", Verdict::Failed),
+        ] {
+            assert_eq!(
+                verdict_of(&expect, &ended(outcome, 0)),
+                verdict,
+                "{outcome}"
+            );
+        }
+        expect.gaps = Some(1);
+        assert_eq!(
+            verdict_of(&expect, &ended("ended-by-server", 0)),
+            Verdict::Pass
+        );
+    }
+
+    #[test]
+    fn each_count_is_compared() {
+        let expect = Expect {
+            stored: Some(10),
+            lost: Some(0),
+            gaps: Some(1),
+            stalls: Some(0),
+            pings_min: Some(3),
+            pings_max: Some(1),
+            judges: vec!["order".to_owned()],
+            ..Expect::default()
+        };
+        let totals = Totals {
+            stored: Some(9),
+            pings: 2,
+            ..Totals::default()
+        };
+        assert_eq!(
+            judge(&expect, &totals, &[], &[]).unmet,
+            [
+                "stored: expected 10, got 9",
+                "lost: expected 0, but nobody looked",
+                "gaps: expected 1, got 0",
+                "pings: expected at least 3, got 2",
+                "pings: expected at most 1, got 2",
+                "judges: order was expected to object and did not",
+            ]
+        );
+    }
+
+    #[test]
+    fn an_expected_violation_is_as_expected() {
+        let expect = Expect {
+            verdict: Verdict::Violation,
+            judges: vec!["gate".to_owned()],
+            ..Expect::default()
+        };
+        let judgement = judge(&expect, &Totals::default(), &[violation("gate")], &[]);
+        assert_eq!(judgement.unmet, [""; 0]);
+        let judgement = judge(&expect, &Totals::default(), &[], &[]);
+        assert_eq!(judgement.unmet.len(), 2);
+    }
+}

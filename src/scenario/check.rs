@@ -1,0 +1,388 @@
+//! Agreement: what each key allows by itself and several keys together contradict.
+//!
+//! Ranges are checked before, by `shape`.
+//! Leans on the settings structs and `subjects`.
+
+use serde_json::Value;
+
+use super::error::{Problem, shown};
+use super::path::KeyPath;
+use super::subjects::{check_group_subjects, check_stream_subjects};
+use super::{
+    Arrival, ClientKind, Defect, Discard, Expect, ExpectedVerdict, Fault, FaultAction, FaultPlace,
+    Gate, PayloadSize, Publishers, Settings, StreamSettings,
+};
+use crate::machine::Time;
+use crate::nats::error_code::ErrorCode;
+use crate::nats::header::MESSAGE_ID;
+
+/// Most publishers of a run, all groups together.
+const MOST_PUBLISHERS: u64 = 100_000;
+/// Bare statuses that a publisher may see in place of an error code.
+const STATUSES: &[u16] = &[429, 503];
+
+type Checked = Result<(), Problem>;
+
+fn refuse(path: KeyPath, message: impl Into<String>) -> Checked {
+    Err(Problem::new(path, message))
+}
+
+impl Settings {
+    /// The same with the sections that only the simulator understands filled in, so that a result
+    /// shows the model that it comes from.
+    pub fn with_modelled_defaults(&self) -> Self {
+        Self {
+            server: Some(self.server.clone().unwrap_or_default()),
+            disk: Some(self.disk.clone().unwrap_or_default()),
+            network: Some(self.network.clone().unwrap_or_default()),
+            ..self.clone()
+        }
+    }
+
+    /// Publishers of all groups together.
+    pub fn publisher_count(&self) -> u64 {
+        self.publishers
+            .iter()
+            .map(|group| u64::from(group.count))
+            .sum()
+    }
+}
+
+/// Keys that may not even be written beside others, whatever they say.
+pub(super) fn check_keys_written(file: &Value) -> Checked {
+    let groups = file["publishers"].as_array();
+    for (index, group) in groups.into_iter().flatten().enumerate() {
+        if group["client"] == "jetstream-extra" && group.get("gate").is_some() {
+            let message = "goes with client = \"core\" only; jetstream-extra has its own gate";
+            return refuse(group_path(index).key("gate"), message);
+        }
+    }
+    Ok(())
+}
+
+/// Everything that settings in range can still get wrong.
+pub(super) fn check_settings(settings: &Settings) -> Checked {
+    if settings.about.contains(['\n', '\r']) {
+        return refuse(key("about"), "has several lines; allowed is one");
+    }
+    if settings.warm_up >= settings.time_limit {
+        let message = format!(
+            "{} leaves nothing to measure; it must be shorter than time_limit, {}",
+            settings.warm_up, settings.time_limit
+        );
+        return refuse(key("warm_up"), message);
+    }
+    check_stream(&settings.stream)?;
+    let mut first = 0;
+    for (index, group) in settings.publishers.iter().enumerate() {
+        let path = group_path(index);
+        check_group(group, settings, &path)?;
+        check_group_subjects(group, first, &settings.stream.subjects, &path)?;
+        first += u64::from(group.count);
+    }
+    let publishers = settings.publisher_count();
+    if publishers > MOST_PUBLISHERS {
+        let message = format!("count {publishers} in all; allowed are {MOST_PUBLISHERS}");
+        return refuse(key("publishers"), message);
+    }
+    for (index, fault) in settings.faults.iter().enumerate() {
+        check_fault(fault, publishers, &fault_path(index))?;
+    }
+    check_defects(settings)?;
+    check_expect(&settings.expect)
+}
+
+fn key(name: &str) -> KeyPath {
+    KeyPath::root().key(name)
+}
+
+fn group_path(index: usize) -> KeyPath {
+    key("publishers").index(index)
+}
+
+fn fault_path(index: usize) -> KeyPath {
+    key("faults").index(index)
+}
+
+fn check_stream(stream: &StreamSettings) -> Checked {
+    let path = key("stream");
+    let forbidden = |c: char| c.is_whitespace() || c.is_control() || ".*>/\\".contains(c);
+    if let Some(c) = stream.name.chars().find(|&c| forbidden(c)) {
+        let message = format!(
+            "\"{}\" contains {c:?}; a stream name has no white space and none of . * > / \\",
+            shown(&stream.name)
+        );
+        return refuse(path.key("name"), message);
+    }
+    check_stream_subjects(stream, &path.key("subjects"))?;
+    if stream.discard_new_per_subject {
+        let path = path.key("discard_new_per_subject");
+        if stream.discard != Discard::New {
+            return refuse(path, "needs discard = \"new\"");
+        }
+        if stream.max_messages_per_subject.is_none() {
+            return refuse(
+                path,
+                "needs max_messages_per_subject, the limit that it is about",
+            );
+        }
+    }
+    Ok(())
+}
+
+fn check_group(group: &Publishers, settings: &Settings, path: &KeyPath) -> Checked {
+    if group.client == ClientKind::JetstreamExtra && group.gate == Gate::BeforePublish {
+        let message = "goes with client = \"core\" only; jetstream-extra has its own gate";
+        return refuse(path.key("gate"), message);
+    }
+    let core_only = [
+        ("idle_ping", group.idle_ping.is_some()),
+        ("errors_count_as_acks", group.errors_count_as_acks),
+    ];
+    if group.client == ClientKind::JetstreamExtra
+        && let Some((name, _)) = core_only.iter().find(|(_, written)| *written)
+    {
+        return refuse(path.key(name), "goes with client = \"core\" only");
+    }
+    match (group.arrival, group.rate_per_second) {
+        (Arrival::Closed, Some(_)) => {
+            let message = "needs an open loop: arrival = \"constant\" or \"poisson\"; \
+                           \"closed\" publishes as fast as acks allow";
+            return refuse(path.key("rate_per_second"), message);
+        }
+        (Arrival::Constant | Arrival::Poisson, None) => {
+            return refuse(path.key("arrival"), "an open loop needs rate_per_second");
+        }
+        (Arrival::Closed, None) | (Arrival::Constant | Arrival::Poisson, Some(_)) => {}
+    }
+    if let PayloadSize::Range(range) = group.payload
+        && range.min > range.max
+    {
+        let message = format!("{} is above max, {}", range.min, range.max);
+        return refuse(path.key("payload").key("min"), message);
+    }
+    check_group_times(group, settings, path)?;
+    check_pauses(group, path)?;
+    check_headers(group, path)
+}
+
+fn check_group_times(group: &Publishers, settings: &Settings, path: &KeyPath) -> Checked {
+    if group.batches == 0 && group.stop.is_none() {
+        let message = "0 means \"until stop\", and there is no stop; set stop, or 1 to 1000000";
+        return refuse(path.key("batches"), message);
+    }
+    let last_start = {
+        let others = u64::from(group.count.saturating_sub(1));
+        let span = group.stagger.0.as_nanos().saturating_mul(others);
+        group.start.0 + Time::from_nanos(span)
+    };
+    if last_start >= settings.time_limit.0 {
+        let path = path.key(if group.start >= settings.time_limit {
+            "start"
+        } else {
+            "stagger"
+        });
+        let message = format!(
+            "the last publisher would start at {last_start}; time_limit is {}",
+            settings.time_limit
+        );
+        return refuse(path, message);
+    }
+    match group.stop {
+        Some(stop) if stop.0 <= last_start => {
+            let message =
+                format!("{stop} is not after the start of the last publisher, {last_start}");
+            refuse(path.key("stop"), message)
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn check_pauses(group: &Publishers, path: &KeyPath) -> Checked {
+    let mut earlier = 0;
+    for (index, pause) in group.pauses.iter().enumerate() {
+        let path = path.key("pauses").index(index).key("after");
+        if pause.after <= earlier {
+            let message = format!(
+                "{} is not above {earlier}, where the pause before it is; pauses go up",
+                pause.after
+            );
+            return refuse(path, message);
+        }
+        if pause.after > group.messages {
+            let message = format!(
+                "{} is out of range; allowed are 1 to {}, the messages of a batch",
+                pause.after, group.messages
+            );
+            return refuse(path, message);
+        }
+        earlier = pause.after;
+    }
+    Ok(())
+}
+
+fn check_headers(group: &Publishers, path: &KeyPath) -> Checked {
+    for (index, rule) in group.headers.iter().enumerate() {
+        let path = path.key("headers").index(index);
+        if rule.from > rule.to {
+            let message = format!("{} is above to, {}", rule.from, rule.to);
+            return refuse(path.key("from"), message);
+        }
+        if rule.to > group.messages {
+            let message = format!(
+                "{} is out of range; allowed are up to {}, the messages of a batch",
+                rule.to, group.messages
+            );
+            return refuse(path.key("to"), message);
+        }
+        if !rule.name.chars().all(|c| c.is_ascii_graphic() && c != ':') {
+            let message = "is no header name; allowed are visible ASCII characters but `:`";
+            return refuse(path.key("name"), message);
+        }
+        if group.message_ids && rule.name == MESSAGE_ID {
+            let message = "sets the message id, and so does message_ids = true; keep one";
+            return refuse(path.key("name"), message);
+        }
+        if rule.value.contains(['\r', '\n']) {
+            return refuse(path.key("value"), "has several lines; allowed is one");
+        }
+    }
+    Ok(())
+}
+
+fn check_fault(fault: &Fault, publishers: u64, path: &KeyPath) -> Checked {
+    if let Some(publisher) = fault.publisher.filter(|&one| u64::from(one) >= publishers) {
+        let message = format!(
+            "{publisher} is out of range; allowed are 0 to {}, the publishers of this file",
+            publishers - 1
+        );
+        return refuse(path.key("publisher"), message);
+    }
+    match fault.action {
+        FaultAction::Cut | FaultAction::Hold => check_cut(fault, path),
+        FaultAction::Drop | FaultAction::Delay | FaultAction::Duplicate => {
+            check_frame_fault(fault, path)
+        }
+    }
+}
+
+fn check_cut(fault: &Fault, path: &KeyPath) -> Checked {
+    let frame_keys = [
+        ("frame", fault.frame.is_some()),
+        ("nth", fault.nth.is_some()),
+        ("delay", fault.delay.is_some()),
+        ("count", fault.count != 1),
+        ("place", fault.place != FaultPlace::Output),
+    ];
+    if let Some((name, _)) = frame_keys.iter().find(|(_, written)| *written) {
+        let message = "does not go with actions \"cut\" and \"hold\", which take from and until";
+        return refuse(path.key(name), message);
+    }
+    match (fault.from, fault.until) {
+        (None, _) => refuse(path.key("from"), "is missing; a cut or hold needs its time"),
+        (Some(_), None) if fault.action == FaultAction::Hold => refuse(
+            path.key("until"),
+            "is missing; a hold needs its end (a cut may last for ever)",
+        ),
+        (Some(from), Some(until)) if from >= until => refuse(
+            path.key("until"),
+            format!("{until} is not after from, {from}"),
+        ),
+        (Some(_), Some(_) | None) => Ok(()),
+    }
+}
+
+fn check_frame_fault(fault: &Fault, path: &KeyPath) -> Checked {
+    for (name, span) in [("from", fault.from), ("until", fault.until)] {
+        if span.is_some() {
+            let message =
+                "goes with actions \"cut\" and \"hold\" only; frames are counted by nth and count";
+            return refuse(path.key(name), message);
+        }
+    }
+    if fault.frame.is_none() {
+        return refuse(
+            path.key("frame"),
+            "is missing; say which kind of frame is meant",
+        );
+    }
+    match (fault.action, fault.delay) {
+        (FaultAction::Drop, Some(_)) => refuse(
+            path.key("delay"),
+            "does not go with action = \"drop\": a lost frame is never late",
+        ),
+        (FaultAction::Delay, None) => {
+            refuse(path.key("delay"), "is missing; say how late the frame is")
+        }
+        (FaultAction::Delay, Some(delay)) if delay.0 == Time::ZERO => {
+            refuse(path.key("delay"), "0 delays nothing; allowed are 1ns to 1h")
+        }
+        (FaultAction::Drop, None)
+        | (FaultAction::Delay, Some(_))
+        | (FaultAction::Duplicate | FaultAction::Cut | FaultAction::Hold, _) => Ok(()),
+    }
+}
+
+fn check_defects(settings: &Settings) -> Checked {
+    let defects = settings.server.iter().flat_map(|server| &server.defects);
+    let core = settings
+        .publishers
+        .iter()
+        .any(|group| group.client == ClientKind::Core);
+    for (index, defect) in defects.enumerate() {
+        let of_publisher = match defect {
+            Defect::PublisherIgnoresGate | Defect::PublisherWaitsForEver => true,
+            Defect::AckBeforeStore
+            | Defect::PubAckCountsOneMore
+            | Defect::StoreTwice
+            | Defect::AckHalfAsOften => false,
+        };
+        if of_publisher && !core {
+            let path = key("server").key("defects").index(index);
+            return refuse(
+                path,
+                "is a bug of the core client, and no group uses that client",
+            );
+        }
+    }
+    Ok(())
+}
+
+fn check_expect(expect: &Expect) -> Checked {
+    let path = key("expect");
+    if let (Some(least), Some(most)) = (expect.pings_min, expect.pings_max)
+        && least > most
+    {
+        let message = format!("{least} is above pings_max, {most}");
+        return refuse(path.key("pings_min"), message);
+    }
+    let known = |code: u16| ErrorCode::from_number(code).is_some() || STATUSES.contains(&code);
+    if let Some(index) = expect.errors.iter().position(|&code| !known(code)) {
+        let message = format!(
+            "{} is no error that a publisher can see; allowed are {}",
+            expect.errors[index],
+            known_codes()
+        );
+        return refuse(path.key("errors").index(index), message);
+    }
+    if let Some(index) = expect.judges.iter().position(String::is_empty) {
+        return refuse(path.key("judges").index(index), "is empty; name a judge");
+    }
+    if !expect.judges.is_empty() && expect.verdict != ExpectedVerdict::Violation {
+        let message = "names judges that must object, so verdict must be \"violation\"";
+        return refuse(path.key("judges"), message);
+    }
+    if expect.stalls.is_some_and(|stalls| stalls > 0) && expect.verdict == ExpectedVerdict::Pass {
+        let message = "expects stalls, so verdict cannot be \"pass\"; set it to \"stall\"";
+        return refuse(path.key("stalls"), message);
+    }
+    Ok(())
+}
+
+fn known_codes() -> String {
+    let codes = ErrorCode::ALL.iter().map(|code| code.number());
+    let mut codes: Vec<u16> = STATUSES.iter().copied().chain(codes).collect();
+    codes.sort_unstable();
+    let codes: Vec<String> = codes.iter().map(ToString::to_string).collect();
+    codes.join(", ")
+}

@@ -1,0 +1,202 @@
+//! Reading: from a path or a text to a checked [`Scenario`], with `--set` changes.
+//!
+//! A file goes through four doors, and each names file, line and key: it is text, it is TOML, it
+//! has the right shape (`shape`), its keys agree with each other (`check`). Leans on those.
+
+use std::fs::File;
+use std::io::Read;
+
+use serde_json::Value;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::check::{check_keys_written, check_settings};
+use super::error::{InputError, Problem, shown};
+use super::path::{KeyPath, Lines, line_at, value_and_lines};
+use super::set;
+use super::shape::check_shape;
+use super::{Scenario, Settings};
+
+/// Largest file that is read.
+const LARGEST_BYTES: u64 = 1 << 20;
+
+impl Scenario {
+    /// Reads and checks the file at `path`.
+    ///
+    /// # Errors
+    /// The file is missing, unreadable, not UTF-8 or above 1 MiB, or [`Scenario::parse`] refuses it.
+    pub fn read(path: &str) -> Result<Self, InputError> {
+        let refuse = |message: String| InputError {
+            file: shown_file(path),
+            line: None,
+            key: None,
+            message,
+        };
+        let unreadable = |error: std::io::Error| refuse(format!("cannot be read: {error}"));
+        let mut bytes = Vec::new();
+        File::open(path)
+            .and_then(|file| file.take(LARGEST_BYTES + 1).read_to_end(&mut bytes))
+            .map_err(unreadable)?;
+        if bytes.len() as u64 > LARGEST_BYTES {
+            return Err(refuse(
+                "is larger than 1 MiB, the largest file allowed".to_owned(),
+            ));
+        }
+        match std::str::from_utf8(&bytes) {
+            Ok(text) => Self::parse(path, text),
+            Err(error) => {
+                let line = 1 + bytes[..error.valid_up_to()]
+                    .iter()
+                    .filter(|&&byte| byte == b'\n')
+                    .count();
+                Err(InputError {
+                    line: Some(line),
+                    ..refuse("is not UTF-8 text".to_owned())
+                })
+            }
+        }
+    }
+
+    /// Parses and checks `text`; errors name `file`.
+    ///
+    /// # Errors
+    /// The text is not TOML, a key is unknown, missing or out of its range, or keys contradict each
+    /// other. The error says which, where, and what is allowed.
+    pub fn parse(file: &str, text: &str) -> Result<Self, InputError> {
+        let file = shown_file(file);
+        let document = toml_edit::Document::parse(text).map_err(|error| InputError {
+            file: file.clone(),
+            line: error.span().map(|span| line_at(text, span.start)),
+            key: None,
+            message: format!("is not valid TOML: {}", one_line(error.message())),
+        })?;
+        let (value, lines) = value_and_lines(text, document.as_table())
+            .map_err(|(problem, line)| problem.into_error(&file, Some(line)))?;
+        let settings = check_keys_written(&value)
+            .and_then(|()| settings_from(value))
+            .map_err(|problem| located(problem, &file, &lines))?;
+        Ok(Self {
+            file,
+            settings,
+            lines,
+        })
+    }
+
+    /// Changes keys, as `--set key=value` does: the key is a dotted path such as
+    /// `publishers.0.flow`, the value TOML or bare text. All changes are made, then the whole is
+    /// checked again.
+    ///
+    /// # Errors
+    /// A change is no `key=value`, names an unknown key, or leads to what [`Scenario::parse`] would
+    /// refuse. Nothing is changed then.
+    pub fn apply_set<S: AsRef<str>>(&mut self, changes: &[S]) -> Result<(), InputError> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let origin = |change: &str| format!("--set {}", shown(change));
+        let all: Vec<String> = changes.iter().map(|set| origin(set.as_ref())).collect();
+        let all = format!("{} with {}", self.file, all.join(" "));
+        let mut value = serde_json::to_value(&self.settings).map_err(|error| {
+            Problem::new(KeyPath::root(), error.to_string()).into_error(&all, None)
+        })?;
+        for change in changes {
+            set::change(&mut value, change.as_ref())
+                .map_err(|problem| problem.into_error(&origin(change.as_ref()), None))?;
+        }
+        self.settings = settings_from(value).map_err(|problem| problem.into_error(&all, None))?;
+        Ok(())
+    }
+
+    /// A scenario that no file stands behind; errors name `file` and no line.
+    ///
+    /// # Errors
+    /// As [`Scenario::parse`] for ranges and contradictions.
+    pub fn from_settings(file: &str, settings: &Settings) -> Result<Self, InputError> {
+        let file = shown_file(file);
+        let settings = serde_json::to_value(settings)
+            .map_err(|error| Problem::new(KeyPath::root(), error.to_string()))
+            .and_then(settings_from)
+            .map_err(|problem| problem.into_error(&file, None))?;
+        Ok(Self {
+            file,
+            settings,
+            lines: Lines::default(),
+        })
+    }
+
+    /// The error for a `problem` of this scenario.
+    pub(super) fn refuse(&self, problem: Problem) -> InputError {
+        located(problem, &self.file, &self.lines)
+    }
+}
+
+/// A hash of what a file says, however it is written: XXH3 over its JSON with sorted keys.
+///
+/// Two runs with the same hash had the same configuration, defaults included.
+pub fn config_hash(settings: &Settings) -> u64 {
+    let mut text = String::new();
+    // Settings hold no maps with odd keys, so this cannot fail; Null then hashes as such.
+    write_sorted(
+        &serde_json::to_value(settings).unwrap_or_default(),
+        &mut text,
+    );
+    xxh3_64(text.as_bytes())
+}
+
+/// Writes JSON with object keys in byte order, whatever order the map keeps.
+fn write_sorted(value: &Value, text: &mut String) {
+    match value {
+        Value::Object(object) => {
+            let mut entries: Vec<_> = object.iter().collect();
+            entries.sort_by_key(|(name, _)| name.as_str());
+            text.push('{');
+            for (name, value) in entries {
+                text.push_str(&Value::from(name.as_str()).to_string());
+                text.push(':');
+                write_sorted(value, text);
+                text.push(',');
+            }
+            text.push('}');
+        }
+        Value::Array(items) => {
+            text.push('[');
+            for item in items {
+                write_sorted(item, text);
+                text.push(',');
+            }
+            text.push(']');
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            text.push_str(&value.to_string());
+        }
+    }
+}
+
+/// Checks shape and agreement, and makes settings of it.
+fn settings_from(value: Value) -> Result<Settings, Problem> {
+    check_shape(&value)?;
+    let settings: Settings = serde_json::from_value(value)
+        .map_err(|error| Problem::new(KeyPath::root(), error.to_string()))?;
+    check_settings(&settings)?;
+    Ok(settings)
+}
+
+fn located(problem: Problem, file: &str, lines: &Lines) -> InputError {
+    let line = lines.of(&problem.path);
+    problem.into_error(file, line)
+}
+
+/// The name of a file, safe to print, however long.
+fn shown_file(file: &str) -> String {
+    file.chars()
+        .flat_map(|c| {
+            let escaped = c.is_control().then(|| c.escape_default());
+            let plain = (!c.is_control()).then_some(c);
+            escaped.into_iter().flatten().chain(plain)
+        })
+        .collect()
+}
+
+fn one_line(message: &str) -> String {
+    let lines: Vec<String> = message.lines().map(shown).collect();
+    lines.join(", ")
+}

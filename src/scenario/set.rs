@@ -1,0 +1,101 @@
+//! `--set key=value`: one change to a file that is already parsed.
+//!
+//! Leans on `path`, `schema` and `shape` for the words of its errors.
+
+use serde_json::{Map, Value};
+
+use super::error::{Problem, shown};
+use super::path::{KeyPath, Step, value_and_lines};
+use super::schema::{definition_name, scenario_schema};
+use super::shape::unknown;
+
+/// Makes the change `key=value` in `file`.
+pub(super) fn change(file: &mut Value, change: &str) -> Result<(), Problem> {
+    let parts = change
+        .split_once('=')
+        .and_then(|(key, value)| Some((KeyPath::parse(key)?, value)));
+    let Some((path, text)) = parts else {
+        let message = "is not key=value; write for example publishers.0.flow=50";
+        return Err(Problem::new(KeyPath::root(), message));
+    };
+    let slot = descend(file, &path)?;
+    *slot = value_of(text);
+    Ok(())
+}
+
+/// TOML if it is, else the bare text.
+fn value_of(text: &str) -> Value {
+    let text = text.trim();
+    let document = format!("value = {text}");
+    toml_edit::Document::parse(document.as_str())
+        .ok()
+        .filter(|document| document.as_table().len() == 1)
+        .and_then(|parsed| value_and_lines(&document, parsed.as_table()).ok())
+        .and_then(|(value, _)| value.get("value").cloned())
+        .unwrap_or_else(|| Value::from(text))
+}
+
+/// The place that `path` names, made where a table or an optional key is still absent.
+fn descend<'a>(file: &'a mut Value, path: &KeyPath) -> Result<&'a mut Value, Problem> {
+    let mut here = KeyPath::root();
+    let mut schema = scenario_schema();
+    let mut value = file;
+    for step in path.steps() {
+        match step {
+            Step::Key(name) => {
+                let Some(known) = table_of(schema) else {
+                    return Err(no_way(&here, path, "has no keys"));
+                };
+                let Some(below) = known.get(name) else {
+                    return Err(unknown(name, known, &here));
+                };
+                schema = below;
+                here = here.key(name);
+                if !value.is_object() {
+                    *value = Value::Object(Map::new());
+                }
+                value = &mut value[name.as_str()];
+            }
+            Step::Index(index) => {
+                let schema_of_items = resolved(schema).get("items");
+                let (Some(below), Value::Array(items)) = (schema_of_items, value) else {
+                    return Err(no_way(&here, path, "is not a list"));
+                };
+                schema = below;
+                let length = items.len();
+                let Some(item) = items.get_mut(*index) else {
+                    let has = match length {
+                        0 => "is empty".to_owned(),
+                        1 => "has one item; allowed is [0]".to_owned(),
+                        _ => format!("has {length} items; allowed are [0] to [{}]", length - 1),
+                    };
+                    return Err(no_way(&here, path, &has));
+                };
+                here = here.index(*index);
+                value = item;
+            }
+        }
+    }
+    Ok(value)
+}
+
+fn no_way(here: &KeyPath, path: &KeyPath, why: &str) -> Problem {
+    let message = format!("no such key: `{}` {why}", shown(&here.to_string()));
+    Problem::new(path.clone(), message)
+}
+
+fn resolved(schema: &'static Value) -> &'static Value {
+    match schema.get("$ref").and_then(definition_name) {
+        Some(name) => resolved(&scenario_schema()["$defs"][name]),
+        None => schema,
+    }
+}
+
+/// The keys of a table, or of the table among several forms.
+fn table_of(schema: &'static Value) -> Option<&'static Map<String, Value>> {
+    let schema = resolved(schema);
+    if let Some(choices) = schema["anyOf"].as_array() {
+        return choices.iter().find_map(table_of);
+    }
+    schema["properties"].as_object()
+}

@@ -1,0 +1,190 @@
+//! Subjects of a file: well formed, and the publishers' within the stream's.
+//!
+//! Leans on the settings structs.
+
+use super::error::{Problem, shown};
+use super::path::KeyPath;
+use super::{Publishers, StreamSettings};
+
+/// Most comparisons for one group that finding uncovered subjects one by one may take: files are
+/// untrusted, and a thousand groups of them must not take long.
+const MOST_COMPARISONS: u64 = 100_000;
+/// Stands for the publisher's number.
+const PUBLISHER: &str = "{publisher}";
+
+/// Checks `stream.subjects`.
+pub(super) fn check_stream_subjects(
+    stream: &StreamSettings,
+    path: &KeyPath,
+) -> Result<(), Problem> {
+    for (index, filter) in stream.subjects.iter().enumerate() {
+        let path = path.index(index);
+        if let Some(why) = malformed(filter, true) {
+            let message = format!("\"{}\" is no subject: {why}", shown(filter));
+            return Err(Problem::new(path, message));
+        }
+        if filter == ">" && !stream.no_ack {
+            let message = "\">\" takes everything, which servers allow with no_ack = true only";
+            return Err(Problem::new(path, message));
+        }
+        if stream.subjects[..index].contains(filter) {
+            let message = format!("\"{}\" is listed twice", shown(filter));
+            return Err(Problem::new(path, message));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that each subject of `group`, whose publishers are numbered from `first`, is well formed
+/// and goes into the stream.
+pub(super) fn check_group_subjects(
+    group: &Publishers,
+    first: u64,
+    filters: &[String],
+    path: &KeyPath,
+) -> Result<(), Problem> {
+    let path = path.key("subject");
+    let plain = group.subject.replace(PUBLISHER, "0");
+    if let Some(why) = malformed(&plain, false) {
+        let message = format!(
+            "\"{}\" is no subject to publish to: {why}",
+            shown(&group.subject)
+        );
+        return Err(Problem::new(path, message));
+    }
+    let Some(uncovered) = first_uncovered(group, first, filters) else {
+        return Ok(());
+    };
+    let filters: Vec<String> = filters.iter().take(5).map(|one| shown(one)).collect();
+    let message = format!(
+        "\"{}\" does not go into the stream; stream.subjects takes {}",
+        shown(&uncovered),
+        filters.join(", ")
+    );
+    Err(Problem::new(path, message))
+}
+
+/// A subject of the group that no filter covers.
+fn first_uncovered(group: &Publishers, first: u64, filters: &[String]) -> Option<String> {
+    let covered = |subject: &str| filters.iter().any(|filter| covers(filter, subject));
+    // Placeholders match wildcards only: if that is enough, it is enough for every number.
+    let any = match group.subjects {
+        1 => group.subject.clone(),
+        _ => format!("{}.{{index}}", group.subject),
+    };
+    if covered(&any) {
+        return None;
+    }
+    let numbers = match group.subject.contains(PUBLISHER) {
+        true => u64::from(group.count),
+        false => 1,
+    };
+    let comparisons = numbers * u64::from(group.subjects) * filters.len() as u64;
+    if comparisons > MOST_COMPARISONS {
+        return Some(any);
+    }
+    (first..first + numbers)
+        .filter_map(|number| u32::try_from(number).ok())
+        .flat_map(|number| group.subjects_of(number).names)
+        .find(|subject| !covered(subject))
+}
+
+/// Whether a subject is malformed, and why.
+fn malformed(subject: &str, wildcards: bool) -> Option<&'static str> {
+    if subject.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        return Some("it contains white space or control characters");
+    }
+    let tokens: Vec<&str> = subject.split('.').collect();
+    if tokens.iter().any(|token| token.is_empty()) {
+        return Some("a token between dots is empty");
+    }
+    let is_wildcard = |token: &&str| matches!(*token, "*" | ">");
+    if !wildcards && tokens.iter().any(is_wildcard) {
+        return Some("wildcards are for stream.subjects");
+    }
+    let early = tokens.iter().rev().skip(1).any(|token| *token == ">");
+    early.then_some("`>` must be the last token")
+}
+
+/// Whether `filter` takes `subject`, token by token.
+fn covers(filter: &str, subject: &str) -> bool {
+    let mut tokens = subject.split('.');
+    for wanted in filter.split('.') {
+        match (wanted, tokens.next()) {
+            (">", Some(_)) => return true,
+            (_, None) => return false,
+            ("*", Some(_)) => {}
+            (wanted, Some(token)) if wanted == token => {}
+            (_, Some(_)) => return false,
+        }
+    }
+    tokens.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_cover_by_token() {
+        for (filter, subject, covered) in [
+            ("a.b", "a.b", true),
+            ("a.b", "a.b.c", false),
+            ("a.*", "a.b", true),
+            ("a.*", "a", false),
+            ("a.*", "a.b.c", false),
+            ("a.>", "a.b.c", true),
+            ("a.>", "a", false),
+            (">", "a", true),
+            ("*.b", "a.b", true),
+            ("a.b.c", "a.b", false),
+        ] {
+            assert_eq!(covers(filter, subject), covered, "{filter} {subject}");
+        }
+    }
+
+    fn uncovered(subject: &str, count: u32, subjects: u32, filters: &[&str]) -> Option<String> {
+        let group = Publishers {
+            subject: subject.to_owned(),
+            count,
+            subjects,
+            ..Publishers::default()
+        };
+        let filters: Vec<String> = filters.iter().map(ToString::to_string).collect();
+        first_uncovered(&group, 0, &filters)
+    }
+
+    #[test]
+    fn every_publisher_must_be_covered() {
+        assert_eq!(uncovered("t.{publisher}", 100_000, 1, &["t.*"]), None);
+        assert_eq!(uncovered("t.{publisher}", 2, 1, &["t.0", "t.1"]), None);
+        assert_eq!(
+            uncovered("t.{publisher}", 3, 1, &["t.0", "t.1"]).unwrap(),
+            "t.2"
+        );
+        assert_eq!(uncovered("t", 3, 2, &["t.0"]).unwrap(), "t.1");
+        assert_eq!(uncovered("t", 3, 1_000_000, &["t.>"]), None);
+        assert_eq!(
+            uncovered("t", 1, 1_000_000, &["t.*.x", "t", "t.0"]).unwrap(),
+            "t.{index}"
+        );
+        assert_eq!(uncovered("u", 1, 1, &["t.>"]).unwrap(), "u");
+    }
+
+    #[test]
+    fn subjects_are_well_formed_or_say_why() {
+        assert_eq!(malformed("a.b", false), None);
+        assert_eq!(malformed("a.*.>", true), None);
+        for (subject, wildcards) in [
+            ("a..b", true),
+            ("", true),
+            (".a", true),
+            ("a b", true),
+            ("a.>.b", true),
+            ("a.*", false),
+            ("a.>", false),
+        ] {
+            assert!(malformed(subject, wildcards).is_some(), "{subject}");
+        }
+    }
+}

@@ -1,0 +1,681 @@
+//! Tests of the whole way from text to settings: what is taken, what is refused, and the words.
+//!
+//! Leans on every file of `scenario`.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::machine::Time;
+use crate::units::{BitRate, Bytes, Span};
+
+const SMALL: &str = "format = 1\nabout = \"x\"\n[[publishers]]\n";
+
+fn error(text: &str) -> String {
+    Scenario::parse("f.toml", text).unwrap_err().to_string()
+}
+
+/// The error of the small file with `more` lines at its end, which start at line 4.
+fn error_with(more: &str) -> String {
+    error(&format!("{SMALL}{more}"))
+}
+
+#[test]
+fn a_small_file_has_the_documented_defaults() {
+    let scenario = Scenario::parse("f.toml", SMALL).unwrap();
+    assert_eq!(scenario.file, "f.toml");
+    let settings = &scenario.settings;
+    assert_eq!(settings.publishers, [Publishers::default()]);
+    assert_eq!(settings.stream, StreamSettings::default());
+    assert_eq!(
+        (settings.seed, settings.time_limit),
+        (1, Span(Time::from_secs(600)))
+    );
+    assert_eq!(settings.server, None);
+    assert_eq!(settings.publisher_count(), 1);
+}
+
+#[test]
+fn a_full_file_means_what_it_says() {
+    let text = include_str!("tests/full.toml");
+    let settings = Scenario::parse("full.toml", text).unwrap().settings;
+    assert_eq!(settings.publishers[0].rate_per_second, Some(1000.0));
+    assert_eq!(
+        settings.publishers[0].payload,
+        PayloadSize::Range(SizeRange {
+            min: Bytes(64),
+            max: Bytes(1024)
+        })
+    );
+    assert_eq!(
+        settings.publishers[0].pauses[0].span,
+        Span(Time::from_secs(2))
+    );
+    assert_eq!(
+        settings.publishers[1].payload,
+        PayloadSize::Fixed(Bytes(128))
+    );
+    assert_eq!(settings.stream.max_bytes, Some(Bytes(1 << 30)));
+    assert_eq!(settings.network.unwrap().bandwidth, BitRate(1_000_000_000));
+    assert_eq!(settings.server.unwrap().defects, [Defect::StoreTwice]);
+    assert_eq!(settings.faults[1].action, FaultAction::Cut);
+    assert_eq!(settings.expect.errors, [10208]);
+}
+
+#[test]
+fn errors_name_file_line_key_fault_and_remedy() {
+    let table: &[(&str, &str)] = &[
+        (
+            "flow = 0",
+            "f.toml:4: publishers[0].flow: 0 is out of range; allowed are 1 to 65535",
+        ),
+        (
+            "\nflow = 70000",
+            "f.toml:5: publishers[0].flow: 70000 is out of range; allowed are 1 to 65535",
+        ),
+        (
+            "flow = \"ten\"",
+            "f.toml:4: publishers[0].flow: \"ten\" is not a whole number, 1 to 65535",
+        ),
+        (
+            "flow = 1.5",
+            "f.toml:4: publishers[0].flow: 1.5 is not a whole number, 1 to 65535",
+        ),
+        (
+            "fow = 1",
+            "f.toml:4: publishers[0].fow: unknown key; did you mean `flow`?",
+        ),
+        (
+            "rate = 1",
+            "f.toml:4: publishers[0].rate: unknown key; did you mean `rate_per_second`?",
+        ),
+        (
+            "gap = \"fial\"",
+            "f.toml:4: publishers[0].gap: \"fial\" is not allowed; allowed are \"ok\", \"fail\"",
+        ),
+        (
+            "message_ids = 1",
+            "f.toml:4: publishers[0].message_ids: 1 is not true or false",
+        ),
+        (
+            "messages = 4294967296",
+            "f.toml:4: publishers[0].messages: 4294967296 is out of range; allowed are 1 to 4294967295",
+        ),
+        (
+            "ack_timeout = \"10\"",
+            "f.toml:4: publishers[0].ack_timeout: \"10\" is not a span of time in quotes, such as \"250us\", \"10s\" or \"2m\"",
+        ),
+        (
+            "ack_timeout = 10",
+            "f.toml:4: publishers[0].ack_timeout: 10 is not a span of time in quotes, such as \"250us\", \"10s\" or \"2m\"",
+        ),
+        (
+            "ack_timeout = \"2h\"",
+            "f.toml:4: publishers[0].ack_timeout: 2h is out of range; allowed are 1ms to 1h",
+        ),
+        (
+            "payload = \"1GiB\"",
+            "f.toml:4: publishers[0].payload: 1GiB is out of range; allowed are 0B to 64MiB",
+        ),
+        (
+            "payload = 1024",
+            "f.toml:4: publishers[0].payload: 1024 is not a number of bytes in quotes, such as \"128B\", \"1KiB\" or \"64MiB\"",
+        ),
+        (
+            "payload = { min = \"1B\" }",
+            "f.toml:4: publishers[0].payload.max: is missing; it must be a number of bytes in quotes, such as \"128B\", \"1KiB\" or \"64MiB\"",
+        ),
+        (
+            "rate_per_second = 0\narrival = \"poisson\"",
+            "f.toml:4: publishers[0].rate_per_second: 0 is out of range; allowed are numbers above 0 up to 10000000",
+        ),
+        (
+            "rate_per_second = nan",
+            "f.toml:4: publishers[0].rate_per_second: infinity and nan are not allowed",
+        ),
+        (
+            "pauses = [\n{ after = 1 },\n]",
+            "f.toml:5: publishers[0].pauses[0].for: is missing; it must be a span of time in quotes, such as \"250us\", \"10s\" or \"2m\"",
+        ),
+        (
+            "[stream]\nreplicas = 2",
+            "f.toml:5: stream.replicas: 2 is not allowed; allowed are 1, 3, 5",
+        ),
+        (
+            "[stream]\nsubjects = []",
+            "f.toml:5: stream.subjects: has 0 items; allowed are 1 to 1000",
+        ),
+        (
+            "[stream]\nsubjects = \"a\"",
+            "f.toml:5: stream.subjects: \"a\" is not a list; each item is text in quotes",
+        ),
+        (
+            "[server]\nversion = \"3.0.0\"",
+            "f.toml:5: server.version: \"3.0.0\" is not allowed; allowed are \"2.15.1\"",
+        ),
+        (
+            "[expect]\nverdict = \"passed\"",
+            "f.toml:5: expect.verdict: \"passed\" is not allowed; allowed are \"pass\", \"violation\", \"stall\", \"failed\"",
+        ),
+        (
+            "[[faults]]",
+            "f.toml:4: faults[0].action: is missing; it must be one of \"drop\", \"delay\", \"duplicate\", \"cut\"",
+        ),
+        ("flow = ", "f.toml:4: is not valid TOML: "),
+    ];
+    for (more, expected) in table {
+        let error = error_with(more);
+        assert!(
+            error.starts_with(expected),
+            "{more}\n  gives {error}\n  not   {expected}"
+        );
+    }
+}
+
+#[test]
+fn the_head_of_a_file_is_checked() {
+    let table: &[(&str, &str)] = &[
+        (
+            "",
+            "f.toml:1: format: is missing; it must be a whole number, 1",
+        ),
+        (
+            "format = 2\nnew = 1",
+            "f.toml:1: format: 2 is newer than this tidegate reads; allowed is 1",
+        ),
+        (
+            "format = 0\nabout = \"x\"\npublishers = []",
+            "f.toml:1: format: 0 is out of range; allowed are 1",
+        ),
+        (
+            "format = 1\nabout = \"x\"",
+            "f.toml:1: publishers: is missing; it must be a list; each item is a table",
+        ),
+        (
+            "format = 1\nabout = \"x\"\npublishers = []",
+            "f.toml:3: publishers: has 0 items; allowed are 1 to 1000",
+        ),
+        ("format = 1\nformat = 1", "f.toml:2: is not valid TOML: "),
+        (
+            "format = 1\nabout = \"a\\nb\"\n[[publishers]]",
+            "f.toml:2: about: has several lines; allowed is one",
+        ),
+        (
+            "\"\\u001b[2J\" = 1",
+            "f.toml:1: \\u{1b}[2J: unknown key; known here are about, ",
+        ),
+    ];
+    for (text, expected) in table {
+        let error = error(text);
+        assert!(
+            error.starts_with(expected),
+            "{text}\n  gives {error}\n  not   {expected}"
+        );
+    }
+}
+
+#[test]
+fn keys_that_contradict_each_other_are_refused() {
+    let cut = "[[faults]]\naction = \"cut\"\nfrom = \"1s\"\n";
+    let drop = "[[faults]]\naction = \"drop\"\nframe = \"ping\"\n";
+    let table: &[(&str, &str)] = &[
+        (
+            "rate_per_second = 5",
+            "publishers[0].rate_per_second: needs an open loop",
+        ),
+        (
+            "arrival = \"poisson\"",
+            "publishers[0].arrival: an open loop needs rate_per_second",
+        ),
+        (
+            "client = \"jetstream-extra\"\ngate = \"before-publish\"",
+            "publishers[0].gate: goes with client",
+        ),
+        (
+            "client = \"jetstream-extra\"\ngate = \"after-publish\"",
+            "publishers[0].gate: goes with client",
+        ),
+        (
+            "subject = \"orders.1\"",
+            "publishers[0].subject: \"orders.1\" does not go into the stream; stream.subjects takes tidegate.>",
+        ),
+        (
+            "subject = \"tidegate.>\"",
+            "publishers[0].subject: \"tidegate.>\" is no subject to publish to",
+        ),
+        (
+            "subject = \"tidegate..a\"",
+            "publishers[0].subject: \"tidegate..a\" is no subject",
+        ),
+        (
+            "batches = 0",
+            "publishers[0].batches: 0 means \"until stop\"",
+        ),
+        (
+            "stop = \"1s\"\nstart = \"1s\"",
+            "publishers[0].stop: 1s is not after the start",
+        ),
+        (
+            "start = \"10m\"",
+            "publishers[0].start: the last publisher would start at 600",
+        ),
+        (
+            "stagger = \"1s\"\ncount = 1000",
+            "publishers[0].stagger: the last publisher",
+        ),
+        (
+            "payload = { min = \"2KiB\", max = \"1KiB\" }",
+            "publishers[0].payload.min: 2KiB is above max, 1KiB",
+        ),
+        (
+            "pauses = [{ after = 5, for = \"1s\" }, { after = 5, for = \"1s\" }]",
+            "publishers[0].pauses[1].after: 5 is not above 5",
+        ),
+        (
+            "messages = 5\npauses = [{ after = 6, for = \"1s\" }]",
+            "publishers[0].pauses[0].after: 6 is out of range; allowed are 1 to 5",
+        ),
+        (
+            "headers = [{ from = 2, to = 1, name = \"A\", value = \"\" }]",
+            "publishers[0].headers[0].from: 2 is above to, 1",
+        ),
+        (
+            "messages = 5\nheaders = [{ from = 2, to = 6, name = \"A\", value = \"\" }]",
+            "publishers[0].headers[0].to: 6 is out of range",
+        ),
+        (
+            "headers = [{ from = 1, to = 1, name = \"A:\", value = \"\" }]",
+            "publishers[0].headers[0].name: is no header name",
+        ),
+        (
+            "headers = [{ from = 1, to = 1, name = \"A\", value = \"a\\r\\nB: c\" }]",
+            "publishers[0].headers[0].value: has several lines",
+        ),
+        (
+            "message_ids = true\nheaders = [{ from = 1, to = 1, name = \"Nats-Msg-Id\", value = \"\" }]",
+            "publishers[0].headers[0].name: sets the message id",
+        ),
+        (
+            "count = 60000\n[[publishers]]\ncount = 60000",
+            "publishers: count 120000 in all; allowed are 100000",
+        ),
+        (
+            "[stream]\nname = \"A.B\"",
+            "stream.name: \"A.B\" contains '.'",
+        ),
+        (
+            "[stream]\nsubjects = [\"tidegate.>\", \"tidegate.>\"]",
+            "stream.subjects[1]: \"tidegate.>\" is listed twice",
+        ),
+        (
+            "[stream]\nsubjects = [\">\"]",
+            "stream.subjects[0]: \">\" takes everything",
+        ),
+        (
+            "[stream]\ndiscard_new_per_subject = true",
+            "stream.discard_new_per_subject: needs discard",
+        ),
+        (
+            "[stream]\ndiscard = \"new\"\ndiscard_new_per_subject = true",
+            "stream.discard_new_per_subject: needs max_messages_per_subject",
+        ),
+        (
+            &format!("{cut}until = \"1s\""),
+            "faults[0].until: 1s is not after from, 1s",
+        ),
+        ("[[faults]]\naction = \"cut\"", "faults[0].from: is missing"),
+        (
+            &format!("{cut}frame = \"ping\""),
+            "faults[0].frame: does not go with actions \"cut\" and \"hold\"",
+        ),
+        (&format!("{cut}nth = 1"), "faults[0].nth: does not go with"),
+        (
+            &format!("{cut}count = 2"),
+            "faults[0].count: does not go with",
+        ),
+        (
+            &format!("{cut}place = \"route\""),
+            "faults[0].place: does not go with",
+        ),
+        (
+            &format!("{cut}publisher = 1"),
+            "faults[0].publisher: 1 is out of range; allowed are 0 to 0",
+        ),
+        (
+            &format!("{drop}delay = \"1s\""),
+            "faults[0].delay: does not go with action = \"drop\"",
+        ),
+        (
+            &format!("{drop}from = \"1s\""),
+            "faults[0].from: goes with actions \"cut\" and \"hold\" only",
+        ),
+        (
+            "[[faults]]\naction = \"drop\"",
+            "faults[0].frame: is missing",
+        ),
+        (
+            "[[faults]]\naction = \"delay\"\nframe = \"ping\"",
+            "faults[0].delay: is missing",
+        ),
+        (
+            "[[faults]]\naction = \"delay\"\nframe = \"ping\"\ndelay = \"0s\"",
+            "faults[0].delay: 0 delays nothing",
+        ),
+        (
+            "client = \"jetstream-extra\"\n[server]\ndefects = [\"publisher-ignores-gate\"]",
+            "server.defects[0]: is a bug of the core client",
+        ),
+        (
+            "[expect]\npings_min = 2\npings_max = 1",
+            "expect.pings_min: 2 is above pings_max, 1",
+        ),
+        (
+            "[expect]\nerrors = [10208, 10209, 1]",
+            "expect.errors[2]: 1 is no error that a publisher can see",
+        ),
+        (
+            "[expect]\njudges = [\"order\"]",
+            "expect.judges: names judges that must object",
+        ),
+        ("[expect]\nstalls = 1", "expect.stalls: expects stalls"),
+    ];
+    for (more, expected) in table {
+        let error = error_with(more);
+        let place = error.split_once(": ").unwrap();
+        assert!(place.0.starts_with("f.toml:"), "{error}");
+        assert!(
+            place.1.starts_with(expected),
+            "{more}\n  gives {error}\n  not   {expected}"
+        );
+    }
+    let error = error(&format!("warm_up = \"10m\"\n{SMALL}"));
+    assert!(
+        error.starts_with("f.toml:1: warm_up: 10m leaves nothing"),
+        "{error}"
+    );
+}
+
+/// Walks the schema and calls `visit` with the path and schema of each key, through `[0]` of lists.
+fn each_key(schema: &Value, path: &str, visit: &mut dyn FnMut(&str, &Value, &Value)) {
+    let root = scenario_schema();
+    let resolve = |schema: &Value| match schema["$ref"].as_str() {
+        Some(reference) => root["$defs"][&reference[8..]].clone(),
+        None => schema.clone(),
+    };
+    let table = resolve(schema);
+    for (name, outer) in table["properties"].as_object().into_iter().flatten() {
+        let path = if path.is_empty() {
+            name.clone()
+        } else {
+            format!("{path}.{name}")
+        };
+        let inner = resolve(outer);
+        visit(&path, outer, &inner);
+        for choice in inner["anyOf"].as_array().into_iter().flatten() {
+            each_key(choice, &path, visit);
+        }
+        match inner["type"].as_str() {
+            Some("object") => each_key(&inner, &path, visit),
+            Some("array") => each_key(&inner["items"], &format!("{path}.0"), visit),
+            _ => {}
+        }
+    }
+}
+
+/// A file in which every list has an item, so that every key has a place.
+fn roomy() -> Scenario {
+    Scenario::parse("full.toml", include_str!("tests/full.toml")).unwrap()
+}
+
+#[test]
+fn every_number_of_the_schema_is_held_to_its_range() {
+    let mut seen = 0;
+    each_key(scenario_schema(), "", &mut |path, _, schema| {
+        if !matches!(schema["type"].as_str(), Some("integer" | "number"))
+            || path == "format"
+            || schema.get("enum").is_some()
+        {
+            return;
+        }
+        seen += 1;
+        let below = schema["exclusiveMinimum"]
+            .as_i64()
+            .unwrap_or_else(|| schema["minimum"].as_i64().unwrap() - 1);
+        let most = match schema["maximum"].as_i64() {
+            Some(most) => i128::from(most),
+            None => panic!("{path} has no maximum"),
+        };
+        for outside in [i128::from(below), most + 1] {
+            let error = roomy()
+                .apply_set(&[format!("{path}={outside}")])
+                .unwrap_err();
+            // A number beyond 64 bits is no TOML number, and so it is text.
+            let wanted = if most == i128::from(i64::MAX) && outside > 0 {
+                "is not a whole"
+            } else {
+                "is out of range"
+            };
+            assert!(error.message.contains(wanted), "{path}={outside}: {error}");
+            assert_eq!(error.key.unwrap().replace('[', ".").replace(']', ""), path);
+        }
+    });
+    assert!(seen > 25, "{seen}");
+}
+
+#[test]
+fn every_quantity_of_the_schema_is_held_to_its_range() {
+    let mut seen = 0;
+    each_key(scenario_schema(), "", &mut |path, outer, inner| {
+        let name = outer["$ref"].as_str().unwrap_or_default();
+        let beyond = match name {
+            "#/$defs/Span" => "25h",
+            "#/$defs/Bytes" | "#/$defs/PayloadSize" => "1073741825GiB",
+            "#/$defs/BitRate" => "1bit/s",
+            _ => {
+                assert!(inner.get("pattern").is_none(), "{path}");
+                return;
+            }
+        };
+        seen += 1;
+        let error = roomy()
+            .apply_set(&[format!("{path}={beyond}")])
+            .unwrap_err();
+        assert!(error.message.contains("is out of range"), "{path}: {error}");
+        for end in ["x-minimum", "x-maximum"] {
+            assert!(outer[end].is_string(), "{path} has no {end}");
+        }
+    });
+    assert!(seen > 20, "{seen}");
+}
+
+#[test]
+fn a_set_changes_what_it_names() {
+    let mut scenario = roomy();
+    scenario
+        .apply_set(&[
+            "publishers.1.flow=50",
+            "publishers[1].gap=ok",
+            "publishers.1.payload={ min = \"1B\", max = \"2B\" }",
+            "publishers.1.rate_per_second=10",
+            "publishers.1.arrival=constant",
+            "stream.max_messages = 7",
+            "about=two words",
+            "expect.errors=[503]",
+            "seed=9",
+        ])
+        .unwrap();
+    let settings = &scenario.settings;
+    assert_eq!(
+        (settings.publishers[1].flow, settings.publishers[1].gap),
+        (50, GapWord::Ok)
+    );
+    assert_eq!(settings.publishers[1].rate_per_second, Some(10.0));
+    assert_eq!(settings.stream.max_messages, Some(7));
+    assert_eq!(settings.about, "two words");
+    assert_eq!(settings.expect.errors, [503]);
+    assert_eq!(settings.seed, 9);
+    assert_eq!(settings.publishers[0], roomy().settings.publishers[0]);
+}
+
+#[test]
+fn a_set_makes_an_absent_section() {
+    let mut scenario = Scenario::parse("f.toml", SMALL).unwrap();
+    scenario.apply_set(&["network.latency=5ms"]).unwrap();
+    let network = scenario.settings.network.unwrap();
+    assert_eq!(network.latency, Span(Time::from_millis(5)));
+    assert_eq!(network.window, NetworkSettings::default().window);
+}
+
+#[test]
+fn a_wrong_set_is_one_clear_error_and_changes_nothing() {
+    let table: &[(&str, &str)] = &[
+        (
+            "publishers.0.fow=1",
+            "--set publishers.0.fow=1: publishers[0].fow: unknown key; did you mean `flow`?",
+        ),
+        (
+            "publishers.7.flow=1",
+            "--set publishers.7.flow=1: publishers[7].flow: no such key: `publishers` has one item; allowed is [0]",
+        ),
+        (
+            "publishers.flow=1",
+            "--set publishers.flow=1: publishers.flow: no such key: `publishers` has no keys",
+        ),
+        (
+            "faults.0.nth=1",
+            "--set faults.0.nth=1: faults[0].nth: no such key: `faults` is empty",
+        ),
+        (
+            "seed.0=1",
+            "--set seed.0=1: seed[0]: no such key: `seed` is not a list",
+        ),
+        (
+            "flow",
+            "--set flow: is not key=value; write for example publishers.0.flow=50",
+        ),
+        ("=1", "--set =1: is not key=value"),
+        (
+            "publishers.0.flow=0",
+            "f.toml with --set publishers.0.flow=0: publishers[0].flow: 0 is out of range; allowed are 1 to 65535",
+        ),
+        (
+            "publishers.0.flow=",
+            "f.toml with --set publishers.0.flow=: publishers[0].flow: \"\" is not a whole number",
+        ),
+        (
+            "publishers.0.rate_per_second=nan",
+            "f.toml with --set publishers.0.rate_per_second=nan: publishers[0].rate_per_second: \"nan\" is not a number",
+        ),
+        (
+            "publishers.0.rate_per_second=5",
+            "f.toml with --set publishers.0.rate_per_second=5: publishers[0].rate_per_second: needs an open loop",
+        ),
+        ("format=2", "f.toml with --set format=2: format: 2 is newer"),
+    ];
+    for (change, expected) in table {
+        let before = Scenario::parse("f.toml", SMALL).unwrap();
+        let mut scenario = before.clone();
+        let error = scenario.apply_set(&[change]).unwrap_err().to_string();
+        assert!(
+            error.starts_with(expected),
+            "{change}\n  gives {error}\n  not   {expected}"
+        );
+        assert_eq!(scenario, before);
+    }
+}
+
+#[test]
+fn files_that_cannot_be_read_say_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let error = |name: &str| Scenario::read(&path(name)).unwrap_err().to_string();
+    assert!(error("missing.toml").contains("missing.toml: cannot be read: "));
+    assert!(error("").contains("cannot be read: "));
+    std::fs::write(path("bytes.toml"), b"about = 1\n\xff").unwrap();
+    assert!(error("bytes.toml").ends_with("bytes.toml:2: is not UTF-8 text"));
+    std::fs::write(path("large.toml"), vec![b'#'; 1 << 20]).unwrap();
+    assert!(error("large.toml").contains("format: is missing"));
+    std::fs::write(path("larger.toml"), vec![b'#'; (1 << 20) + 1]).unwrap();
+    assert!(error("larger.toml").ends_with("is larger than 1 MiB, the largest file allowed"));
+    std::fs::write(path("good.toml"), SMALL).unwrap();
+    assert!(Scenario::read(&path("good.toml")).is_ok());
+}
+
+#[test]
+fn each_world_refuses_what_it_cannot_do() {
+    let parse = |more: &str| Scenario::parse("f.toml", &format!("{SMALL}{more}")).unwrap();
+    let replicas = parse("[stream]\nreplicas = 3");
+    let error = replicas.check_simulatable().unwrap_err().to_string();
+    assert!(
+        error.starts_with("f.toml:5: stream.replicas: 3 replicas are not simulated yet"),
+        "{error}"
+    );
+    assert!(replicas.check_live().is_ok());
+    let extra = parse("client = \"jetstream-extra\"");
+    let error = extra.check_simulatable().unwrap_err().to_string();
+    assert!(
+        error.starts_with("f.toml:4: publishers[0].client: third-party"),
+        "{error}"
+    );
+    assert!(extra.check_live().is_ok());
+    for section in [
+        "[server]",
+        "[disk]",
+        "[network]",
+        "[[faults]]\naction = \"cut\"\nfrom = \"0s\"",
+    ] {
+        let modelled = parse(section);
+        let error = modelled.check_live().unwrap_err().to_string();
+        assert!(
+            error.starts_with("f.toml:4: ") && error.contains("for the simulator only"),
+            "{error}"
+        );
+        assert!(modelled.check_simulatable().is_ok());
+    }
+}
+
+#[test]
+fn the_hash_is_of_the_meaning_not_of_the_spelling() {
+    let hash = |text: &str| config_hash(&Scenario::parse("f.toml", text).unwrap().settings);
+    let small = hash(SMALL);
+    assert_eq!(
+        small,
+        hash(&format!(
+            "{SMALL}# a comment\nflow = 100\nack_timeout = \"5000ms\""
+        ))
+    );
+    assert_ne!(small, hash(&format!("{SMALL}flow = 101")));
+    assert_ne!(small, hash(&format!("{SMALL}[network]")));
+    assert_eq!(
+        small, 995_140_053_125_395_481,
+        "a new default or key changes every configuration hash: say so in CHANGELOG.md"
+    );
+}
+
+#[test]
+fn a_simulated_run_shows_its_whole_model() {
+    let small = Scenario::parse("f.toml", SMALL).unwrap().settings;
+    let whole = small.with_modelled_defaults();
+    assert_eq!(whole.server, Some(ServerSettings::default()));
+    assert_eq!(whole.network, Some(NetworkSettings::default()));
+    assert_eq!(whole.disk, Some(DiskSettings::default()));
+    let written = roomy().settings;
+    assert_eq!(written.with_modelled_defaults(), written);
+    let json = serde_json::to_value(&whole).unwrap();
+    assert_eq!(json["server"]["message_cost"], "3600ns");
+}
+
+#[test]
+fn resolved_settings_read_back_as_themselves() {
+    let settings = roomy().settings;
+    let json = serde_json::to_value(&settings).unwrap();
+    assert_eq!(
+        json["publishers"][0]["payload"],
+        json!({ "min": "64B", "max": "1KiB" })
+    );
+    assert_eq!(
+        Scenario::from_settings("f", &settings).unwrap().settings,
+        settings
+    );
+    let toml = toml::to_string(&settings).unwrap();
+    assert_eq!(Scenario::parse("f", &toml).unwrap().settings, settings);
+}

@@ -1,0 +1,185 @@
+//! The faults of a scenario at work: which frame meets which fate.
+//!
+//! Leans on `scenario` for what is wanted and on `machine`.
+
+use crate::event::PublisherId;
+use crate::machine::Time;
+use crate::scenario::{Fault, FaultAction, FaultPlace, FrameKind};
+
+/// What happens to one frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// It passes.
+    Pass,
+    /// It never leaves its sender's process.
+    LostAtOutput(u32),
+    /// It leaves and never arrives.
+    LostOnRoute(u32),
+    /// It arrives so much later, and everything behind it with it.
+    Late(u32, Time),
+    /// It arrives, and a copy of it so much later.
+    Twice(u32, Time),
+}
+
+/// A cut link: frames of `publisher` are lost from `from` until `until`, both ways.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cut {
+    /// Number of the fault.
+    pub fault: u32,
+    /// Whose link; `None`: every link.
+    pub publisher: Option<PublisherId>,
+    /// When it begins.
+    pub from: Time,
+    /// When it ends; [`Time::NEVER`]: not.
+    pub until: Time,
+    /// Frames wait for the end instead of being lost.
+    pub holds: bool,
+}
+
+/// All faults of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    frames: Vec<FrameFault>,
+    cuts: Vec<Cut>,
+}
+
+/// A fault on counted frames.
+#[derive(Clone, Debug)]
+struct FrameFault {
+    fault: u32,
+    action: FaultAction,
+    place: FaultPlace,
+    frame: FrameKind,
+    publisher: Option<u32>,
+    first: u64,
+    last: u64,
+    delay: Time,
+    /// Frames of this kind seen so far, by publisher.
+    seen: Vec<u64>,
+}
+
+impl Faults {
+    /// The faults of a file, for so many publishers.
+    pub fn new(faults: &[Fault], publishers: u32) -> Self {
+        let mut built = Self::default();
+        for (number, fault) in (0..).zip(faults) {
+            match fault.action {
+                FaultAction::Cut | FaultAction::Hold => built.cuts.push(Cut {
+                    fault: number,
+                    publisher: fault.publisher.map(PublisherId),
+                    from: fault.from.map_or(Time::ZERO, |span| span.0),
+                    until: fault.until.map_or(Time::NEVER, |span| span.0),
+                    holds: fault.action == FaultAction::Hold,
+                }),
+                FaultAction::Drop | FaultAction::Delay | FaultAction::Duplicate => {
+                    let first = fault.nth.unwrap_or(1).max(1);
+                    built.frames.push(FrameFault {
+                        fault: number,
+                        action: fault.action,
+                        place: fault.place,
+                        frame: fault.frame.unwrap_or(FrameKind::Message),
+                        publisher: fault.publisher,
+                        first,
+                        last: first.saturating_add(fault.count.saturating_sub(1)),
+                        delay: fault.delay.map_or(Time::ZERO, |span| span.0),
+                        seen: vec![0; publishers as usize],
+                    });
+                }
+            }
+        }
+        built
+    }
+
+    /// The cuts and holds, in the order of the file.
+    pub fn cuts(&self) -> &[Cut] {
+        &self.cuts
+    }
+
+    /// Counts a frame and decides its fate; the first fault that wants it gets it.
+    pub fn fate(&mut self, publisher: PublisherId, kind: FrameKind) -> Fate {
+        let mut fate = Fate::Pass;
+        for fault in &mut self.frames {
+            let meant =
+                fault.frame == kind && fault.publisher.is_none_or(|number| number == publisher.0);
+            if !meant {
+                continue;
+            }
+            let seen = &mut fault.seen[publisher.0 as usize];
+            *seen += 1;
+            if fate != Fate::Pass || *seen < fault.first || *seen > fault.last {
+                continue;
+            }
+            fate = match (fault.action, fault.place) {
+                (FaultAction::Delay, _) => Fate::Late(fault.fault, fault.delay),
+                (FaultAction::Duplicate, _) => Fate::Twice(fault.fault, fault.delay),
+                (_, FaultPlace::Output) => Fate::LostAtOutput(fault.fault),
+                (_, FaultPlace::Route) => Fate::LostOnRoute(fault.fault),
+            };
+        }
+        fate
+    }
+
+    /// Whether any frame can meet a fault: lets the hot path skip the counting.
+    pub fn touch_frames(&self) -> bool {
+        !self.frames.is_empty()
+    }
+
+    /// What a cut does to frames of `publisher` at `now`.
+    pub fn cut_at(&self, publisher: PublisherId, now: Time) -> Option<Cut> {
+        let hits = |cut: &&Cut| {
+            cut.publisher.is_none_or(|whose| whose == publisher)
+                && cut.from <= now
+                && now < cut.until
+        };
+        self.cuts.iter().find(hits).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Vec<Fault> {
+        #[derive(serde::Deserialize)]
+        struct File {
+            faults: Vec<Fault>,
+        }
+        toml::from_str::<File>(text).unwrap().faults
+    }
+
+    #[test]
+    fn the_nth_frame_of_a_kind_is_counted_for_each_publisher() {
+        let file = "[[faults]]\naction = \"drop\"\nframe = \"flow-ack\"\nnth = 2\ncount = 2\n";
+        let mut faults = Faults::new(&parse(file), 2);
+        let fates = |faults: &mut Faults, publisher| {
+            (0..4)
+                .map(|_| faults.fate(PublisherId(publisher), FrameKind::FlowAck))
+                .collect::<Vec<_>>()
+        };
+        let lost = Fate::LostAtOutput(0);
+        assert_eq!(fates(&mut faults, 1), [Fate::Pass, lost, lost, Fate::Pass]);
+        assert_eq!(faults.fate(PublisherId(0), FrameKind::Gap), Fate::Pass);
+        assert_eq!(fates(&mut faults, 0), [Fate::Pass, lost, lost, Fate::Pass]);
+    }
+
+    #[test]
+    fn a_cut_has_two_ends() {
+        let file = "[[faults]]\naction = \"cut\"\npublisher = 1\nfrom = \"1s\"\nuntil = \"2s\"\n";
+        let faults = Faults::new(&parse(file), 2);
+        let hit = |publisher, ms| {
+            faults
+                .cut_at(PublisherId(publisher), Time::from_millis(ms))
+                .is_some()
+        };
+        assert_eq!(
+            [
+                hit(1, 999),
+                hit(1, 1_000),
+                hit(1, 1_999),
+                hit(1, 2_000),
+                hit(0, 1_500)
+            ],
+            [false, true, true, false, false]
+        );
+    }
+}

@@ -1,0 +1,427 @@
+//! A publisher's host: its plan, its publisher core, and the frames it makes.
+//!
+//! Leans on `fabric`, on `load` for the plan and on the publisher core of `batch`.
+
+use std::sync::Arc;
+
+use super::fabric::{Fabric, UpFrame, Wake};
+use crate::batch::fast::publisher::{self, Action, ControlFrame, End, Outcome, Publisher};
+use crate::event::{BatchNumber, Event, PublisherId};
+use crate::load::{Identity, PayloadContent, Plan, Planned, Step};
+use crate::machine::{Machine, Sink, Time};
+use crate::nats::header::{Headers, MESSAGE_ID};
+use crate::nats::{BatchSequence, Operation};
+use crate::scenario::{Commit, HeaderRule};
+use crate::server::message::{
+    BatchHandle, ConnectionId, Control, Payload, Publish, ReplyTo, SubjectId,
+};
+
+/// What the hosts of a group share.
+pub(super) struct Group {
+    pub(super) settings: publisher::Settings,
+    pub(super) publish_cost: Time,
+    pub(super) message_ids: bool,
+    pub(super) headers: Vec<HeaderRule>,
+}
+
+/// One publisher of the run.
+pub(super) struct Host {
+    pub(super) id: PublisherId,
+    pub(super) group: Arc<Group>,
+    pub(super) plan: Plan,
+    pub(super) subjects: Vec<(SubjectId, u32)>,
+    pub(super) done: bool,
+    /// The open batch.
+    open: Option<Open>,
+}
+
+struct Open {
+    number: BatchNumber,
+    core: Publisher,
+    /// The message that the core holds or is about to publish.
+    planned: Option<Planned>,
+    /// The first subject used: pings and ends of batch go there.
+    home: (SubjectId, u32),
+}
+
+/// What every host needs of the world.
+pub(super) struct Shared<'w, 'o> {
+    pub(super) fabric: &'w mut Fabric<'o>,
+    pub(super) content: &'w PayloadContent,
+    pub(super) next_batch: &'w mut u32,
+    pub(super) publishers: usize,
+    /// Whether nothing of a batch is under way, asked when a wait ends in vain.
+    pub(super) at_rest: bool,
+}
+
+impl Host {
+    pub(super) const fn new(
+        id: PublisherId,
+        group: Arc<Group>,
+        plan: Plan,
+        subjects: Vec<(SubjectId, u32)>,
+    ) -> Self {
+        Self {
+            id,
+            group,
+            plan,
+            subjects,
+            done: false,
+            open: None,
+        }
+    }
+
+    /// Whether the next wake-up could end a wait in vain.
+    pub(super) fn may_time_out(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// The plan is asked for its next step.
+    pub(super) fn ready(&mut self, shared: &mut Shared<'_, '_>) {
+        let now = shared.fabric.now;
+        match self.plan.step(now) {
+            Step::Wait(until) => self.arm_ready(shared, until),
+            Step::Offer(planned) => {
+                if self.open.is_none() {
+                    self.start_batch(planned, shared);
+                }
+                if let Some(open) = &mut self.open {
+                    open.planned = Some(planned);
+                }
+                let input = if planned.last {
+                    publisher::Input::Commit
+                } else {
+                    publisher::Input::Offer
+                };
+                self.step(input, shared);
+            }
+            Step::End => match (self.plan.commit(), self.open.is_some()) {
+                (_, false) => self.next_batch(now, shared),
+                (Commit::None, true) => self.leave(Outcome::Abandoned, shared),
+                (Commit::Eob | Commit::Message, true) => {
+                    self.step(publisher::Input::CommitEob, shared)
+                }
+            },
+            Step::Done => {
+                self.done = true;
+                shared
+                    .fabric
+                    .tell(&Event::PublisherDone { publisher: self.id });
+            }
+        }
+    }
+
+    /// The core's own timer.
+    pub(super) fn timer(&mut self, shared: &mut Shared<'_, '_>) {
+        self.act(shared, |core, now, sink| core.wake(now, sink));
+    }
+
+    /// A reply arrives. One for a batch that is over finds no subscription any more.
+    pub(super) fn reply(
+        &mut self,
+        batch: BatchNumber,
+        frame: ControlFrame,
+        shared: &mut Shared<'_, '_>,
+    ) {
+        if self.open.as_ref().is_none_or(|open| open.number != batch) {
+            return;
+        }
+        let event = match frame {
+            ControlFrame::Ack(ack) => Event::AckSeen {
+                batch,
+                flow: ack.messages,
+                sequence: ack.sequence,
+            },
+            ControlFrame::Gap(gap) => Event::GapSeen {
+                batch,
+                expected: gap.expected,
+                received: gap.received,
+            },
+            ControlFrame::Error { sequence, code } => Event::ErrorSeen {
+                batch,
+                code,
+                sequence,
+            },
+            ControlFrame::PubAck(ack) => Event::PubAckSeen {
+                batch,
+                duplicate: ack.duplicate,
+                count: ack.count.unwrap_or_default(),
+                sequence: ack.sequence,
+            },
+            ControlFrame::Refused(code) | ControlFrame::Status(code) => {
+                Event::RefusalSeen { batch, code }
+            }
+        };
+        shared.fabric.tell(&event);
+        self.step(publisher::Input::Reply(frame), shared);
+    }
+
+    /// The run is over before this publisher is.
+    pub(super) fn interrupt(&mut self, shared: &mut Shared<'_, '_>) {
+        if self.open.is_some() {
+            self.leave(Outcome::Interrupted, shared);
+        }
+    }
+
+    fn start_batch(&mut self, planned: Planned, shared: &mut Shared<'_, '_>) {
+        let number = BatchNumber(*shared.next_batch);
+        *shared.next_batch += 1;
+        let settings = &self.group.settings;
+        shared.fabric.tell(&Event::BatchStarted {
+            publisher: self.id,
+            batch: number,
+            flow: settings.flow,
+            outstanding_acks: u16::from(settings.outstanding_acks),
+            gap: settings.gap,
+        });
+        let home = self.subjects[planned.subject as usize];
+        self.open = Some(Open {
+            number,
+            core: Publisher::new(settings.clone()),
+            planned: None,
+            home,
+        });
+    }
+
+    fn step(&mut self, input: publisher::Input, shared: &mut Shared<'_, '_>) {
+        self.act(shared, |core, now, sink| core.step(now, input, sink));
+    }
+
+    /// Lets the core act, then follows up on what it decided.
+    fn act(
+        &mut self,
+        shared: &mut Shared<'_, '_>,
+        act: impl FnOnce(&mut Publisher, Time, &mut dyn Sink<Action>),
+    ) {
+        let now = shared.fabric.now;
+        let Some(open) = &mut self.open else { return };
+        let mut sink = HostSink {
+            id: self.id,
+            group: &self.group,
+            subjects: &self.subjects,
+            batch: open.number,
+            batch_of_publisher: 0,
+            planned: open.planned,
+            home: open.home,
+            shared,
+            ready: false,
+            end: None,
+        };
+        sink.batch_of_publisher = open.planned.map_or(0, |planned| planned.batch);
+        act(&mut open.core, now, &mut sink);
+        let (ready, end) = (sink.ready, sink.end);
+        let due = open.core.due();
+        shared.fabric.queue.arm_by(
+            Wake::Timer(self.id.0 as usize).index(shared.publishers),
+            due,
+        );
+        if ready {
+            self.arm_ready(shared, now + self.group.publish_cost);
+        }
+        if let Some(end) = end {
+            self.ended(end, shared);
+        }
+    }
+
+    fn ended(&mut self, end: End, shared: &mut Shared<'_, '_>) {
+        let Some(open) = self.open.take() else { return };
+        let batch = open.number;
+        if end.outcome == Outcome::TimedOut && shared.at_rest {
+            shared.fabric.tell(&Event::AtRest { batch });
+        }
+        let End {
+            outcome,
+            code,
+            acknowledged,
+            ..
+        } = end;
+        shared.fabric.tell(&Event::BatchEnded {
+            batch,
+            outcome,
+            code,
+            acknowledged,
+        });
+        let now = shared.fabric.now;
+        self.next_batch(now + self.group.publish_cost, shared);
+    }
+
+    /// Leaves the open batch without a word to the server.
+    fn leave(&mut self, outcome: Outcome, shared: &mut Shared<'_, '_>) {
+        let Some(open) = self.open.take() else { return };
+        let batch = open.number;
+        if outcome == Outcome::Interrupted && shared.at_rest {
+            shared.fabric.tell(&Event::AtRest { batch });
+        }
+        let acknowledged = open.core.acknowledged();
+        shared.fabric.tell(&Event::BatchEnded {
+            batch,
+            outcome,
+            code: 0,
+            acknowledged,
+        });
+        shared.fabric.queue.arm(
+            Wake::Timer(self.id.0 as usize).index(shared.publishers),
+            Time::NEVER,
+        );
+        let now = shared.fabric.now;
+        self.next_batch(now + self.group.publish_cost, shared);
+    }
+
+    fn next_batch(&mut self, at: Time, shared: &mut Shared<'_, '_>) {
+        self.plan.batch_over();
+        self.arm_ready(shared, at);
+    }
+
+    fn arm_ready(&self, shared: &mut Shared<'_, '_>, at: Time) {
+        shared
+            .fabric
+            .queue
+            .arm(Wake::Ready(self.id.0 as usize).index(shared.publishers), at);
+    }
+}
+
+/// Turns what the core decides into frames and events.
+struct HostSink<'h, 'w, 'o> {
+    id: PublisherId,
+    group: &'h Group,
+    subjects: &'h [(SubjectId, u32)],
+    batch: BatchNumber,
+    batch_of_publisher: u32,
+    planned: Option<Planned>,
+    home: (SubjectId, u32),
+    shared: &'h mut Shared<'w, 'o>,
+    ready: bool,
+    end: Option<End>,
+}
+
+impl Sink<Action> for HostSink<'_, '_, '_> {
+    fn emit(&mut self, action: Action) {
+        let batch = self.batch;
+        match action {
+            Action::Publish {
+                operation,
+                sequence,
+            } => self.publish(operation, sequence),
+            Action::Ready => self.ready = true,
+            Action::Blocked => self.shared.fabric.tell(&Event::Blocked { batch }),
+            Action::Unblocked => self.shared.fabric.tell(&Event::Unblocked { batch }),
+            Action::Ended(end) => self.end = Some(end),
+        }
+    }
+}
+
+impl HostSink<'_, '_, '_> {
+    fn publish(&mut self, operation: Operation, sequence: BatchSequence) {
+        let now = self.shared.fabric.now;
+        let planned = self.planned.filter(|_| operation.stores());
+        let (subject, subject_bytes) =
+            planned.map_or(self.home, |planned| self.subjects[planned.subject as usize]);
+        let bytes = planned.map_or(0, |planned| planned.bytes);
+        let intended = planned.map_or(now, |planned| planned.intended);
+        let headers = planned.and_then(|_| self.headers(sequence));
+        let payload = Payload {
+            bytes,
+            digest: planned.map_or(0, |planned| self.digest(planned)),
+        };
+        let event = Event::Published {
+            batch: self.batch,
+            operation,
+            bytes,
+            sequence,
+            intended,
+        };
+        self.shared.fabric.tell(&event);
+
+        let settings = &self.group.settings;
+        let reply_bytes =
+            reply_subject_bytes(settings.flow, sequence, settings.gap.as_str().len() as u32);
+        let header_bytes = headers
+            .as_ref()
+            .map_or(0, |headers| headers.wire_bytes() as u32);
+        let wire_bytes = subject_bytes + reply_bytes + header_bytes + bytes;
+        let publish = Publish {
+            subject,
+            reply: Some(ReplyTo {
+                connection: ConnectionId(self.id.0),
+                tag: u64::from(self.batch.0),
+            }),
+            control: Control::Fast {
+                batch: BatchHandle(self.batch.0),
+                flow: settings.flow,
+                gap: settings.gap,
+                sequence,
+                operation,
+            },
+            payload,
+            headers,
+            wire_bytes,
+        };
+        let frame = UpFrame {
+            batch: self.batch,
+            operation,
+            sequence,
+            publish,
+        };
+        self.shared
+            .fabric
+            .send_up(self.id, frame, u64::from(wire_bytes) + CONTROL_LINE_BYTES);
+    }
+
+    fn digest(&self, planned: Planned) -> u32 {
+        let sequence = planned.sequence.0 as u32;
+        let identity = Identity {
+            publisher: self.id.0,
+            batch: planned.batch,
+            sequence,
+        };
+        self.shared.content.digest(identity, planned.bytes)
+    }
+
+    /// The headers of a message: by rule, and its id if the group has ids.
+    fn headers(&self, sequence: BatchSequence) -> Option<Arc<Headers>> {
+        let group = self.group;
+        if !group.message_ids && group.headers.is_empty() {
+            return None;
+        }
+        let mut lines = Vec::new();
+        if group.message_ids {
+            let id = format!("{}-{}-{sequence}", self.id.0, self.batch_of_publisher);
+            lines.push((MESSAGE_ID.to_owned(), id));
+        }
+        let hits =
+            |rule: &&HeaderRule| (u64::from(rule.from)..=u64::from(rule.to)).contains(&sequence.0);
+        lines.extend(
+            group
+                .headers
+                .iter()
+                .filter(hits)
+                .map(|rule| (rule.name.clone(), rule.value.clone())),
+        );
+        (!lines.is_empty()).then(|| Arc::new(Headers::new(lines)))
+    }
+}
+
+/// Bytes of the control line around subjects and payload: verb, spaces, size, line ends.
+const CONTROL_LINE_BYTES: u64 = 16;
+
+/// Bytes of `_INBOX.<22>.<flow>.<gap>.<sequence>.<operation>.$FI`.
+fn reply_subject_bytes(flow: u16, sequence: BatchSequence, gap_bytes: u32) -> u32 {
+    let digits = |number: u64| number.checked_ilog10().unwrap_or(0) + 1;
+    7 + 22 + 1 + digits(u64::from(flow)) + 1 + gap_bytes + 1 + digits(sequence.0) + 6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_length_of_a_reply_subject_is_that_of_its_text() {
+        for (flow, sequence) in [(1, 1), (10, 9), (100, 10), (65_535, 123_456)] {
+            let text = format!("_INBOX.{}.{flow}.fail.{sequence}.1.$FI", "x".repeat(22));
+            assert_eq!(
+                reply_subject_bytes(flow, BatchSequence(sequence), 4),
+                text.len() as u32
+            );
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! From the settings of a file to the machines of a world.
+//!
+//! Leans on `scenario` and on the machines of floor 2.
+
+use super::SimError;
+use super::host::Group;
+use crate::batch::fast::publisher::{Profile, Settings as PublisherSettings};
+use crate::machine::Time;
+use crate::nats::GapMode;
+use crate::net::disk::Disk;
+use crate::scenario::{
+    ClientKind, Defect, Discard, DiskSettings, GapWord, Gate, Publishers, ServerSettings, Settings,
+    Storage, StreamSettings, SyncPolicy,
+};
+use crate::server::api::ApiRequest;
+use crate::server::{Action, Server, ServerDefect, ServerModel};
+use crate::stream::config;
+
+/// The server of a file, with its stream.
+///
+/// # Errors
+/// If the model has no such server or refuses the stream.
+pub(super) fn server(settings: &Settings) -> Result<Server, SimError> {
+    let wanted = settings.server.clone().unwrap_or_default();
+    let disk = settings.disk.clone().unwrap_or_default();
+    if settings.stream.replicas != 1 {
+        return Err(SimError::new(
+            "stream.replicas",
+            "the simulator models one replica for now; allowed is 1",
+        ));
+    }
+    if let Some((index, _)) = settings
+        .publishers
+        .iter()
+        .enumerate()
+        .find(|(_, group)| group.client != ClientKind::Core)
+    {
+        let key = format!("publishers[{index}].client");
+        let message = "the event lane runs tidegate's own client; allowed is \"core\" \
+                       (\"jetstream-extra\" runs with `tidegate live`)";
+        return Err(SimError::new(&key, message));
+    }
+    let mut server = Server::new(server_model(&wanted, &disk));
+    let mut facts: Vec<Action> = Vec::new();
+    let request = ApiRequest::Create(stream_config(&settings.stream));
+    match server.call(Time::ZERO, &request, &mut facts) {
+        Ok(_) => Ok(server),
+        Err(error) => Err(SimError::new(
+            "stream",
+            &format!("the server refuses it: {error:?}"),
+        )),
+    }
+}
+
+fn server_model(wanted: &ServerSettings, disk: &DiskSettings) -> ServerModel {
+    let sync = match disk.sync {
+        SyncPolicy::Never => Time::ZERO,
+        SyncPolicy::Always => disk.sync_latency.0,
+    };
+    let defect = |defect: &Defect| match defect {
+        Defect::AckBeforeStore => Some(ServerDefect::AckBeforeStore),
+        Defect::PubAckCountsOneMore => Some(ServerDefect::PubAckCountsOneMore),
+        Defect::StoreTwice => Some(ServerDefect::StoreTwice),
+        Defect::AckHalfAsOften => Some(ServerDefect::AckHalfAsOften),
+        Defect::PublisherIgnoresGate | Defect::PublisherWaitsForEver => None,
+    };
+    ServerModel {
+        api_level: 5,
+        flow_total: wanted.flow_total,
+        batch_idle_timeout: wanted.batch_idle_timeout.0,
+        batches_per_stream: wanted.batches_per_stream,
+        batches_per_server: wanted.batches_per_server,
+        ingest_messages: wanted.ingest_messages,
+        ingest_bytes: wanted.ingest_bytes.0,
+        message_cost: wanted.message_cost.0,
+        kibibyte_cost: wanted.kibibyte_cost.0,
+        api_cost: wanted.api_cost.0,
+        disk: Disk::new(disk.write_latency.0, disk.bytes_per_second.0, sync),
+        defects: wanted.defects.iter().filter_map(defect).collect(),
+    }
+}
+
+fn stream_config(stream: &StreamSettings) -> config::StreamConfig {
+    let limit =
+        |limit: Option<u64>| limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
+    config::StreamConfig {
+        name: stream.name.clone(),
+        subjects: stream.subjects.clone(),
+        storage: match stream.storage {
+            Storage::File => config::Storage::File,
+            Storage::Memory => config::Storage::Memory,
+        },
+        discard: match stream.discard {
+            Discard::Old => config::Discard::Old,
+            Discard::New => config::Discard::New,
+        },
+        max_msgs: limit(stream.max_messages),
+        max_bytes: limit(stream.max_bytes.map(|bytes| bytes.0)),
+        max_msg_size: limit(stream.max_message_size.map(|bytes| bytes.0)),
+        max_msgs_per_subject: limit(stream.max_messages_per_subject),
+        discard_new_per_subject: stream.discard_new_per_subject,
+        duplicate_window: i64::try_from(stream.duplicate_window.0.as_nanos()).unwrap_or(i64::MAX),
+        allow_batched: stream.allow_batched,
+        no_ack: stream.no_ack,
+        ..config::StreamConfig::default()
+    }
+}
+
+/// What the hosts of a group share.
+pub(super) fn group(group: &Publishers, settings: &Settings) -> Group {
+    let defects = settings
+        .server
+        .as_ref()
+        .map_or(&[][..], |server| &server.defects);
+    let profile = Profile {
+        gate_before_publish: group.gate == Gate::BeforePublish,
+        idle_ping: group.idle_ping.map(|span| span.0),
+        errors_count_as_acks: group.errors_count_as_acks,
+        ignores_gate: defects.contains(&Defect::PublisherIgnoresGate),
+        waits_for_ever: defects.contains(&Defect::PublisherWaitsForEver),
+        ..Profile::ADR
+    };
+    let gap = match group.gap {
+        GapWord::Ok => GapMode::Ok,
+        GapWord::Fail => GapMode::Fail,
+    };
+    Group {
+        settings: PublisherSettings {
+            flow: group.flow,
+            outstanding_acks: group.outstanding_acks,
+            gap,
+            ack_timeout: group.ack_timeout.0,
+            profile,
+        },
+        publish_cost: group.publish_cost.0,
+        message_ids: group.message_ids,
+        headers: group.headers.clone(),
+    }
+}

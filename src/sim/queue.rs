@@ -1,0 +1,320 @@
+//! The event queue of the event lane: first-in-first-out lanes, bare wake-ups, and a tournament
+//! over their heads.
+//!
+//! Order is (time, rank, first in first out). A tie is settled by rank, never by the order of
+//! insertion, so that no refactoring can change it; the seed permutes the ranks. Faults are
+//! operations on lanes: clear, hold. Leans on `machine`.
+
+use std::collections::VecDeque;
+
+use crate::machine::Time;
+
+/// What is next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next<E> {
+    /// The head of a lane.
+    Item(usize, E),
+    /// A wake-up that was armed.
+    Wake(usize),
+}
+
+/// Lanes that carry items, and wake-ups that carry nothing.
+///
+/// Lanes are numbered from 0, wake-ups apart from 0.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Queue<E> {
+    lanes: Vec<Lane<E>>,
+    /// Leaf of each lane, then of each wake-up.
+    leaf: Vec<u32>,
+    /// Owner of each leaf: a lane, or the number of lanes plus a wake-up.
+    owner: Vec<u32>,
+    tree: Tournament,
+    /// The leaf of a wake-up that has fired and is not yet taken out of the tree: most are armed
+    /// again at once, which then costs one walk instead of two.
+    fired: Option<u32>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Lane<E> {
+    items: VecDeque<(Time, E)>,
+    /// Nothing leaves before this.
+    held_until: Time,
+}
+
+impl<E> Queue<E> {
+    /// A queue of `lanes` lanes and `wakes` wake-ups. `rank` gives the order of ties: a permutation
+    /// of `0..lanes + wakes`, lanes first.
+    ///
+    /// # Panics
+    /// If `rank` is no such permutation.
+    pub fn new(lanes: usize, wakes: usize, rank: &[u32]) -> Self {
+        let count = lanes + wakes;
+        assert_eq!(rank.len(), count, "a rank for each lane and wake-up");
+        let mut owner = vec![u32::MAX; count];
+        for (index, &leaf) in rank.iter().enumerate() {
+            let slot = &mut owner[leaf as usize];
+            assert_eq!(*slot, u32::MAX, "ranks are a permutation");
+            *slot = index as u32;
+        }
+        let lane = || Lane {
+            items: VecDeque::new(),
+            held_until: Time::ZERO,
+        };
+        Self {
+            lanes: (0..lanes).map(|_| lane()).collect(),
+            leaf: rank.to_vec(),
+            owner,
+            tree: Tournament::new(count),
+            fired: None,
+        }
+    }
+
+    /// Puts an item at the end of a lane. Lanes are monotone: `at` is not before the last item.
+    pub fn push(&mut self, lane: usize, at: Time, item: E) {
+        let entry = &mut self.lanes[lane];
+        debug_assert!(
+            entry.items.back().is_none_or(|(last, _)| *last <= at),
+            "a lane went back"
+        );
+        entry.items.push_back((at, item));
+        if entry.items.len() == 1 {
+            let head = at.max(entry.held_until);
+            self.tree.set(self.leaf[lane] as usize, head);
+        }
+    }
+
+    /// Moves a wake-up to `at`; [`Time::NEVER`] disarms it.
+    pub fn arm(&mut self, wake: usize, at: Time) {
+        let leaf = self.leaf[self.lanes.len() + wake];
+        if self.fired == Some(leaf) {
+            self.fired = None;
+            self.tree.set(leaf as usize, at);
+        } else if self.tree.time(leaf as usize) != at {
+            self.tree.set(leaf as usize, at);
+        }
+    }
+
+    /// Moves a wake-up that may fire early: only an earlier moment counts, a later one is looked at
+    /// when the wake-up fires. Saves two walks where a timer is set and taken back again and again.
+    pub fn arm_by(&mut self, wake: usize, at: Time) {
+        let leaf = self.leaf[self.lanes.len() + wake];
+        if self.fired == Some(leaf) || at < self.tree.time(leaf as usize) {
+            self.arm(wake, at);
+        }
+    }
+
+    /// Takes a wake-up that has fired, and was not armed again, out of the tree.
+    fn settle(&mut self) {
+        if let Some(leaf) = self.fired.take() {
+            self.tree.set(leaf as usize, Time::NEVER);
+        }
+    }
+
+    /// Whether nothing is on a lane.
+    pub fn is_empty(&self, lane: usize) -> bool {
+        self.lanes[lane].items.is_empty()
+    }
+
+    /// The moment of what is next; [`Time::NEVER`] if nothing is.
+    pub fn next_at(&mut self) -> Time {
+        self.settle();
+        self.tree.winner().0
+    }
+
+    /// Takes what is next. A wake-up that fires is disarmed.
+    pub fn pop(&mut self) -> Option<(Time, Next<E>)> {
+        self.settle();
+        let (at, leaf) = self.tree.winner();
+        if at == Time::NEVER {
+            return None;
+        }
+        let owner = self.owner[leaf] as usize;
+        let Some(lane) = self.lanes.get_mut(owner) else {
+            self.fired = Some(leaf as u32);
+            return Some((at, Next::Wake(owner - self.lanes.len())));
+        };
+        let (_, item) = lane.items.pop_front()?;
+        let head = lane
+            .items
+            .front()
+            .map_or(Time::NEVER, |(next, _)| (*next).max(lane.held_until));
+        self.tree.set(leaf, head);
+        Some((at, Next::Item(owner, item)))
+    }
+
+    /// Empties a lane and returns what was in it, in order: a cut.
+    pub fn clear(&mut self, lane: usize) -> impl Iterator<Item = E> + use<E> {
+        self.tree.set(self.leaf[lane] as usize, Time::NEVER);
+        std::mem::take(&mut self.lanes[lane].items)
+            .into_iter()
+            .map(|(_, item)| item)
+    }
+
+    /// Lets nothing leave a lane before `until`: a hold. Nothing is lost; what waits leaves then.
+    pub fn hold(&mut self, lane: usize, until: Time) {
+        let entry = &mut self.lanes[lane];
+        entry.held_until = entry.held_until.max(until);
+        if let Some((first, _)) = entry.items.front() {
+            let head = (*first).max(entry.held_until);
+            self.tree.set(self.leaf[lane] as usize, head);
+        }
+    }
+}
+
+/// A tournament over the times of leaves: the earliest wins, the lowest leaf among equals.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Tournament {
+    /// Match `n` is between the winners of matches `2n` and `2n + 1`, the last row between leaves;
+    /// match 1 is the final. Both sides lie together, so that a walk touches one place a row.
+    matches: Vec<[Entry; 2]>,
+    /// Leaves, rounded up to a power of two.
+    size: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Entry {
+    at: Time,
+    leaf: u32,
+}
+
+impl Tournament {
+    fn new(leaves: usize) -> Self {
+        let size = leaves.next_power_of_two().max(2);
+        let entry = |leaf: usize| Entry {
+            at: Time::NEVER,
+            leaf: leaf as u32,
+        };
+        // Without times the lowest leaf below a match wins it.
+        let lowest = |node: usize| {
+            let row = size.ilog2() - node.ilog2();
+            entry((node << row) - size)
+        };
+        let matches = (0..size).map(|node| match node {
+            0 => [entry(0); 2],
+            node => [lowest(2 * node), lowest(2 * node + 1)],
+        });
+        Self {
+            matches: matches.collect(),
+            size,
+        }
+    }
+
+    fn time(&self, leaf: usize) -> Time {
+        let node = self.size + leaf;
+        self.matches[node / 2][node % 2].at
+    }
+
+    fn winner(&self) -> (Time, usize) {
+        let winner = decide(self.matches[1]);
+        (winner.at, winner.leaf as usize)
+    }
+
+    /// Walks up from a leaf and stops where the winner stays the same.
+    fn set(&mut self, leaf: usize, at: Time) {
+        let mut node = self.size + leaf;
+        let mut entry = Entry {
+            at,
+            leaf: leaf as u32,
+        };
+        while node > 1 {
+            let sides = &mut self.matches[node / 2];
+            if sides[node % 2] == entry {
+                return;
+            }
+            sides[node % 2] = entry;
+            entry = decide(*sides);
+            node /= 2;
+        }
+    }
+}
+
+/// The left side has the lower leaves, so it wins a tie.
+fn decide([left, right]: [Entry; 2]) -> Entry {
+    if right.at < left.at { right } else { left }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seed::Seed;
+    use rand::RngExt;
+
+    fn at(ns: u64) -> Time {
+        Time::from_nanos(ns)
+    }
+
+    #[test]
+    fn ties_are_settled_by_rank_and_lanes_are_first_in_first_out() {
+        let mut queue = Queue::new(2, 1, &[2, 0, 1]);
+        queue.push(0, at(5), "a");
+        queue.push(0, at(5), "b");
+        queue.push(1, at(5), "c");
+        queue.arm(0, at(5));
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop())
+            .map(|(_, next)| next)
+            .collect();
+        assert_eq!(
+            order,
+            [
+                Next::Item(1, "c"),
+                Next::Wake(0),
+                Next::Item(0, "a"),
+                Next::Item(0, "b")
+            ]
+        );
+    }
+
+    #[test]
+    fn a_wake_up_moves_both_ways_and_fires_once() {
+        let mut queue: Queue<()> = Queue::new(0, 2, &[0, 1]);
+        queue.arm(0, at(10));
+        queue.arm(1, at(7));
+        queue.arm(0, at(3));
+        assert_eq!(queue.pop(), Some((at(3), Next::Wake(0))));
+        queue.arm(1, at(20));
+        queue.arm(1, Time::NEVER);
+        assert_eq!(queue.pop(), None);
+    }
+
+    #[test]
+    fn a_cut_loses_and_a_hold_delays() {
+        let mut queue = Queue::new(2, 0, &[0, 1]);
+        queue.push(0, at(1), 'x');
+        queue.push(1, at(2), 'y');
+        assert_eq!(queue.clear(0).collect::<Vec<_>>(), ['x']);
+        queue.hold(1, at(9));
+        queue.push(1, at(3), 'z');
+        assert_eq!(queue.pop(), Some((at(9), Next::Item(1, 'y'))));
+        assert_eq!(queue.pop(), Some((at(9), Next::Item(1, 'z'))));
+        assert_eq!(queue.pop(), None);
+    }
+
+    /// The tournament against a sort of everything, over random operations.
+    #[test]
+    fn agrees_with_a_naive_queue() {
+        let mut draw = Seed(3).generator("queue", 0);
+        for leaves in [1, 2, 3, 7, 64, 65] {
+            let rank: Vec<u32> = (0..leaves as u32).rev().collect();
+            let mut queue: Queue<u64> = Queue::new(leaves, 0, &rank);
+            let mut naive: Vec<Vec<(Time, u64)>> = vec![Vec::new(); leaves];
+            let mut last = vec![0_u64; leaves];
+            for item in 0..2_000 {
+                if draw.random_range(0..3) > 0 {
+                    let lane = draw.random_range(0..leaves);
+                    last[lane] += draw.random_range(0..4);
+                    queue.push(lane, at(last[lane]), item);
+                    naive[lane].push((at(last[lane]), item));
+                    continue;
+                }
+                let best = (0..leaves)
+                    .filter(|&lane| !naive[lane].is_empty())
+                    .min_by_key(|&lane| (naive[lane][0].0, rank[lane]));
+                let expected = best.map(|lane| {
+                    let (time, item) = naive[lane].remove(0);
+                    (time, Next::Item(lane, item))
+                });
+                assert_eq!(queue.pop(), expected);
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! One run from start to end, with its watchers; progress and interruption from outside.
+//!
+//! Leans on `world` and `watch`.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{Progress, SimError, World};
+use crate::event::Observer;
+use crate::machine::Time;
+use crate::scenario::Settings;
+use crate::seed::Seed;
+use crate::watch::{Seen, Watch};
+
+/// Queue events between two looks at the outside.
+const STRIDE: u64 = 100_000;
+
+/// What a run may ask of its surroundings.
+pub struct Outside<'a> {
+    /// Set: end early.
+    pub stop: &'a AtomicBool,
+    /// Called now and then with the simulated moment.
+    pub progress: &'a mut dyn FnMut(Time),
+    /// One more watcher.
+    pub observer: Option<&'a mut dyn Observer>,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct SimOutcome {
+    /// What the watchers saw.
+    pub seen: Seen,
+    /// When the run ended.
+    pub end: Time,
+    /// It was ended early, from outside.
+    pub partial: bool,
+    /// Events of the queue.
+    pub steps: u64,
+}
+
+/// Runs a file at a seed.
+///
+/// # Errors
+/// If the file describes what the model cannot do.
+pub fn run(settings: &Settings, seed: Seed, outside: Outside<'_>) -> Result<SimOutcome, SimError> {
+    let mut watch = Watch::new(settings, true, outside.observer);
+    let mut world = World::new(settings, seed, &mut watch)?;
+    let mut partial = false;
+    loop {
+        match world.run(STRIDE) {
+            Progress::Going => (outside.progress)(world.now()),
+            Progress::Done => break,
+            Progress::Over => {
+                world.finish(true);
+                break;
+            }
+        }
+        if outside.stop.load(Ordering::Relaxed) {
+            world.finish(false);
+            partial = true;
+            break;
+        }
+    }
+    let (end, steps) = (world.now(), world.steps());
+    drop(world);
+    Ok(SimOutcome {
+        seen: watch.finish(end),
+        end,
+        partial,
+        steps,
+    })
+}

@@ -1,0 +1,99 @@
+//! Everyone who watches a run: trace hash, judges, recorder, and one more by request.
+//!
+//! The same watchers stand in both worlds. Leans on `event`, `judge`, `measure` and `scenario`.
+
+use crate::event::{Event, Observer, TraceHasher};
+use crate::judge::{Findings, Judges};
+use crate::machine::Time;
+use crate::measure::{Options, Recorder, Summary};
+use crate::scenario::{ClientKind, Settings};
+
+/// The watchers of one run.
+pub struct Watch<'a> {
+    hash: TraceHasher,
+    judges: Judges,
+    recorder: Recorder,
+    extra: Option<&'a mut dyn Observer>,
+}
+
+/// What they saw.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Equal hashes mean equal runs, event for event.
+    pub trace_hash: u64,
+    /// Events hashed.
+    pub events: u64,
+    /// What the judges found.
+    pub findings: Findings,
+    /// What was measured.
+    pub summary: Summary,
+}
+
+/// What a latency means for a client that reads its inbox only inside calls.
+const APPLICATION_SEEN: &str = "application-seen: this client reads its inbox only inside calls, so an ack counts from \
+                                the call in which the application could know of it, not from its arrival";
+
+impl<'a> Watch<'a> {
+    /// Watchers for a run of this file. `server_watched`: events tell the server's side.
+    pub fn new(
+        settings: &Settings,
+        server_watched: bool,
+        extra: Option<&'a mut dyn Observer>,
+    ) -> Self {
+        let groups = settings
+            .publishers
+            .iter()
+            .map(|group| crate::measure::Group {
+                name: group.name.clone(),
+                publishers: group.count,
+                note: (group.client == ClientKind::JetstreamExtra)
+                    .then(|| APPLICATION_SEEN.to_owned()),
+            });
+        let options = Options {
+            warm_up: settings.warm_up.0,
+            groups: groups.collect(),
+            server_watched,
+        };
+        let ack_timeouts = |group: &crate::scenario::Publishers| {
+            std::iter::repeat_n(group.ack_timeout.0, group.count as usize)
+        };
+        Self {
+            hash: TraceHasher::default(),
+            judges: Judges::new(
+                settings.publishers.iter().flat_map(ack_timeouts).collect(),
+                server_watched,
+            ),
+            recorder: Recorder::new(options),
+            extra,
+        }
+    }
+
+    /// Messages published so far.
+    pub const fn published(&self) -> u64 {
+        self.recorder.published()
+    }
+
+    /// What everyone saw, at the end of the run.
+    pub fn finish(self, end: Time) -> Seen {
+        let mut summary = self.recorder.finish(end);
+        let findings = self.judges.finish(end);
+        summary.totals.stalls = findings.stalls.len() as u64;
+        Seen {
+            events: self.hash.events(),
+            trace_hash: self.hash.finish(),
+            findings,
+            summary,
+        }
+    }
+}
+
+impl Observer for Watch<'_> {
+    fn see(&mut self, at: Time, event: &Event) {
+        self.hash.see(at, event);
+        self.judges.see(at, event);
+        self.recorder.see(at, event);
+        if let Some(extra) = &mut self.extra {
+            extra.see(at, event);
+        }
+    }
+}
