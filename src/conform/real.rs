@@ -125,6 +125,21 @@ impl Real {
         self.runtime.block_on(work(case))
     }
 
+    /// A stream that is there already is somebody's: it must not be deleted after the case, nor
+    /// meet its messages.
+    fn check_untouched(&mut self) -> Result<(), Stop> {
+        let info = self.call(&format!("STREAM.INFO.{STREAM}"), b"")?;
+        let names = self.call("STREAM.NAMES", br#"{"subject":"t.>"}"#)?;
+        let taken = names.get("streams").and_then(Value::as_array);
+        if info.get("error").is_none() || taken.is_some_and(|streams| !streams.is_empty()) {
+            return Err(Stop::Surroundings(format!(
+                "the server has a stream `{STREAM}` or subjects `t.>` already; conform leaves \
+                 alone what it did not create"
+            )));
+        }
+        Ok(())
+    }
+
     /// Creates the stream; a cluster that just started may need a few attempts.
     fn create(&mut self, case: &Case) -> Result<Opened, Stop> {
         let config = Value::Object(case.initial_config.clone()).to_string();
@@ -168,28 +183,7 @@ fn runtime() -> Result<Runtime, Stop> {
 
 impl Peer for Real {
     fn open(&mut self, case: &Case) -> Result<Opened, Stop> {
-        let opened = self.create(case)?;
-        let exists = |error: &Value| {
-            matches!(
-                error.get("err_code").and_then(Value::as_u64),
-                Some(10058 | 10065)
-            )
-        };
-        if let Opened::Refused(error) = &opened
-            && case.create_error.is_none()
-            && exists(error)
-        {
-            let text = error.get("description").and_then(Value::as_str);
-            return Err(Stop::Surroundings(format!(
-                "the server has a stream `{STREAM}` or subjects `t.>` already, and conform does \
-                 not touch streams that it did not create ({})",
-                text.unwrap_or_default()
-            )));
-        }
-        if case.replicas > 1 && matches!(opened, Opened::Created { .. }) {
-            // The leader's interest in the subjects travels to the other servers.
-            Self::pause(QUIET_R3)?;
-        }
+        self.check_untouched()?;
         let mut connection = self.runtime.block_on(Connection::open(&self.address))?;
         connection.subscribe(&format!("{INBOX}>"), "1")?;
         connection.subscribe(ADVISORY_SUBJECTS, ADVISORY_SUBSCRIPTION)?;
@@ -204,8 +198,16 @@ impl Peer for Real {
             } else {
                 QUIET_R1
             },
-            created: matches!(opened, Opened::Created { .. }),
+            created: false,
         });
+        let opened = self.create(case)?;
+        if matches!(opened, Opened::Created { .. }) {
+            self.case.as_mut().ok_or_else(no_case)?.created = true;
+            if case.replicas > 1 {
+                // The leader's interest in the subjects travels to the other servers.
+                Self::pause(QUIET_R3)?;
+            }
+        }
         Ok(opened)
     }
 
