@@ -11,7 +11,7 @@ use signal_hook::flag;
 
 /// Which signal came, if any.
 #[derive(Clone, Debug, Default)]
-pub struct Interrupt {
+pub(super) struct Interrupt {
     stop: Arc<AtomicBool>,
     signal: Arc<AtomicUsize>,
 }
@@ -21,7 +21,7 @@ impl Interrupt {
     ///
     /// # Errors
     /// If the system refuses the handlers.
-    pub fn catch() -> io::Result<Self> {
+    pub(super) fn catch() -> io::Result<Self> {
         let interrupt = Self::default();
         for signal in [SIGINT, SIGTERM] {
             // Order matters: a second signal finds the flag set, and ends the process.
@@ -33,12 +33,12 @@ impl Interrupt {
     }
 
     /// Set once a signal came.
-    pub fn flag(&self) -> &AtomicBool {
+    pub(super) fn flag(&self) -> &AtomicBool {
         &self.stop
     }
 
     /// The number of the signal that came.
-    pub fn signal(&self) -> Option<u8> {
+    pub(super) fn signal(&self) -> Option<u8> {
         u8::try_from(self.signal.load(Ordering::Relaxed))
             .ok()
             .filter(|signal| *signal != 0)

@@ -8,7 +8,7 @@ use crate::scenario::{Fault, FaultAction, FaultPlace, FrameKind};
 
 /// What happens to one frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fate {
+pub(super) enum Fate {
     /// It passes.
     Pass,
     /// It never leaves its sender's process.
@@ -23,22 +23,22 @@ pub enum Fate {
 
 /// A cut link: frames of `publisher` are lost from `from` until `until`, both ways.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Cut {
+pub(super) struct Cut {
     /// Number of the fault.
-    pub fault: u32,
+    pub(super) fault: u32,
     /// Whose link; `None`: every link.
-    pub publisher: Option<PublisherId>,
+    pub(super) publisher: Option<PublisherId>,
     /// When it begins.
-    pub from: Time,
+    pub(super) from: Time,
     /// When it ends; [`Time::NEVER`]: not.
-    pub until: Time,
+    pub(super) until: Time,
     /// Frames wait for the end instead of being lost.
-    pub holds: bool,
+    pub(super) holds: bool,
 }
 
 /// All faults of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Faults {
+pub(super) struct Faults {
     frames: Vec<FrameFault>,
     cuts: Vec<Cut>,
 }
@@ -60,7 +60,7 @@ struct FrameFault {
 
 impl Faults {
     /// The faults of a file, for so many publishers.
-    pub fn new(faults: &[Fault], publishers: u32) -> Self {
+    pub(super) fn new(faults: &[Fault], publishers: u32) -> Self {
         let mut built = Self::default();
         for (number, fault) in (0..).zip(faults) {
             match fault.action {
@@ -91,12 +91,12 @@ impl Faults {
     }
 
     /// The cuts and holds, in the order of the file.
-    pub fn cuts(&self) -> &[Cut] {
+    pub(super) fn cuts(&self) -> &[Cut] {
         &self.cuts
     }
 
     /// Counts a frame and decides its fate; the first fault that wants it gets it.
-    pub fn fate(&mut self, publisher: PublisherId, kind: FrameKind) -> Fate {
+    pub(super) fn fate(&mut self, publisher: PublisherId, kind: FrameKind) -> Fate {
         let mut fate = Fate::Pass;
         for fault in &mut self.frames {
             let meant =
@@ -120,12 +120,12 @@ impl Faults {
     }
 
     /// Whether any frame can meet a fault: lets the hot path skip the counting.
-    pub fn touch_frames(&self) -> bool {
+    pub(super) fn touch_frames(&self) -> bool {
         !self.frames.is_empty()
     }
 
     /// What a cut does to frames of `publisher` at `now`.
-    pub fn cut_at(&self, publisher: PublisherId, now: Time) -> Option<Cut> {
+    pub(super) fn cut_at(&self, publisher: PublisherId, now: Time) -> Option<Cut> {
         let hits = |cut: &&Cut| {
             cut.publisher.is_none_or(|whose| whose == publisher)
                 && cut.from <= now
