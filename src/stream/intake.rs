@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::ask::{self, Asked};
-use super::check::Hindrance;
+use super::check::{Hindrance, header_bytes};
 use super::keep::Incoming;
 use super::{BatchOrigins, Effect, Stream, Surroundings};
 use crate::batch::fast::flow::Pressure;
@@ -382,11 +382,6 @@ fn rejected(fast: Fast, code: ErrorCode) -> Effect {
         sequence: fast.sequence,
         code: code.number(),
     })
-}
-
-fn header_bytes(publish: &Publish) -> u32 {
-    let headers = publish.headers.as_deref();
-    headers.map_or(0, |headers| headers.wire_bytes() as u32)
 }
 
 /// The message as it goes on once its required API level is met: without that header, and without
