@@ -160,12 +160,22 @@ pub struct Server {
     calls: VecDeque<Call>,
     /// Hosts that wait for [`Input::Chosen`], in the order in which they asked.
     choosing: VecDeque<u32>,
+    /// The model's defects, looked up once.
+    defects: BatchDefects,
+    store_twice: bool,
 }
 
 impl Server {
     /// A server without streams.
     pub fn new(model: ServerModel) -> Self {
+        let has = |defect| model.defects.contains(&defect);
         Self {
+            defects: BatchDefects {
+                ack_before_store: has(ServerDefect::AckBeforeStore),
+                count_one_more: has(ServerDefect::PubAckCountsOneMore),
+                ack_half_as_often: has(ServerDefect::AckHalfAsOften),
+            },
+            store_twice: has(ServerDefect::StoreTwice),
             model,
             subjects: Subjects::default(),
             routes: Vec::new(),
@@ -268,7 +278,6 @@ impl Server {
         let Some(Some(host)) = self.hosts.get_mut(index as usize) else {
             return;
         };
-        let has = |defect| self.model.defects.contains(&defect);
         let around = Surroundings {
             now,
             subjects: &self.subjects,
@@ -282,12 +291,8 @@ impl Server {
                 total: self.model.flow_total,
             }),
             ingest_permille: host.ingest_permille(&self.model),
-            defects: BatchDefects {
-                ack_before_store: has(ServerDefect::AckBeforeStore),
-                count_one_more: has(ServerDefect::PubAckCountsOneMore),
-                ack_half_as_often: has(ServerDefect::AckHalfAsOften),
-            },
-            store_twice: has(ServerDefect::StoreTwice),
+            defects: self.defects,
+            store_twice: self.store_twice,
         };
         if host.end_turn(now, &around, &self.model, out) {
             self.choosing.push_back(index);
@@ -306,17 +311,23 @@ impl Server {
     }
 
     /// What comes up next, and when. Of two at the same time, timers go first, then loops.
-    fn next(&self) -> Option<(Time, Due)> {
-        let mut next = (Time::NEVER, Due::Call);
-        for (index, host) in (0..).zip(&self.hosts) {
-            let Some(host) = host else { continue };
-            next = next.min((host.stream.due(), Due::Timers(index)));
-            next = next.min((host.turn_end(), Due::Turn(index)));
+    ///
+    /// Asked several times for each message, hence by hand.
+    fn next(&self) -> (Time, Due) {
+        let call = self.calls.front().map_or(Time::NEVER, |call| call.at);
+        let mut next = (call, Due::Call);
+        for (index, host) in self.hosts.iter().enumerate().rev() {
+            let Some(host) = host else {
+                continue;
+            };
+            if host.turn_end() <= next.0 {
+                next = (host.turn_end(), Due::Turn(index as u32));
+            }
+            if host.stream.due() <= next.0 {
+                next = (host.stream.due(), Due::Timers(index as u32));
+            }
         }
-        if let Some(call) = self.calls.front() {
-            next = next.min((call.at, Due::Call));
-        }
-        (next.0 < Time::NEVER).then_some(next)
+        next
     }
 
     fn route(&self, subject: &str) -> u32 {
@@ -339,7 +350,7 @@ impl Server {
 }
 
 /// What comes up in time.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Due {
     /// Idle timers of a stream's batches.
     Timers(u32),
@@ -366,13 +377,15 @@ impl Machine for Server {
     }
 
     fn due(&self) -> Time {
-        self.next().map_or(Time::NEVER, |(at, _)| at)
+        self.next().0
     }
 
     fn wake(&mut self, now: Time, out: &mut dyn Sink<Action>) {
-        while let Some((at, due)) = self.next()
-            && at <= now
-        {
+        loop {
+            let (at, due) = self.next();
+            if at > now || at == Time::NEVER {
+                return;
+            }
             match due {
                 Due::Timers(index) => {
                     if let Some(Some(host)) = self.hosts.get_mut(index as usize) {

@@ -5,7 +5,7 @@
 use crate::nats::header::{self, Headers};
 
 /// The headers that a stream acts on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) message_id: Option<&'a str>,
     pub(crate) expected_stream: Option<&'a str>,
@@ -19,10 +19,23 @@ pub(crate) struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
+    /// No header asks for anything.
+    pub(crate) const NOTHING: Self = Self {
+        message_id: None,
+        expected_stream: None,
+        last_sequence: None,
+        last_subject_sequence: None,
+        subject_filter: None,
+        last_message_id: None,
+        api_level: None,
+        ttl: None,
+        rollup: None,
+    };
+
     /// Reads a header block; of a name that stands twice the first line counts.
     pub(crate) fn read(headers: &'a Headers) -> Self {
         let mut seen = [false; 9];
-        let mut asked = Self::default();
+        let mut asked = Self::NOTHING;
         for (name, value) in headers.lines() {
             let (index, place) = match name.as_str() {
                 header::MESSAGE_ID => (0, &mut asked.message_id),

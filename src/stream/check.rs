@@ -296,6 +296,12 @@ const MESSAGES: &str = "maximum messages exceeded";
 const BYTES: &str = "maximum bytes exceeded";
 const SUBJECT: &str = "maximum messages per subject exceeded";
 
+/// Bytes of the header block of a message; 0 without one.
+pub(super) fn header_bytes(publish: &Publish) -> u32 {
+    let headers = publish.headers.as_deref();
+    headers.map_or(0, |headers| headers.wire_bytes() as u32)
+}
+
 fn check_header_bytes(bytes: u32) -> Checked {
     if bytes > MOST_HEADER_BYTES {
         Err(ErrorCode::HeaderTooBig.into())

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::ask::{self, Asked};
-use super::check::Hindrance;
+use super::check::{Hindrance, header_bytes};
 use super::keep::Incoming;
 use super::{BatchOrigins, Effect, Stream, Surroundings};
 use crate::batch::fast::flow::Pressure;
@@ -62,13 +62,17 @@ impl Stream {
         around: &Surroundings<'_>,
         out: &mut impl Sink<Effect>,
     ) {
-        let asked = publish
-            .headers
-            .as_deref()
-            .map_or_else(Asked::default, Asked::read);
+        let read;
+        let asked = match publish.headers.as_deref() {
+            None => &Asked::NOTHING,
+            Some(headers) => {
+                read = Asked::read(headers);
+                &read
+            }
+        };
         let header_bytes = header_bytes(publish);
         match publish.control {
-            Control::Plain => self.take_plain(publish, &asked, header_bytes, around, out),
+            Control::Plain => self.take_plain(publish, asked, header_bytes, around, out),
             Control::BadPattern | Control::BadBatchId => {
                 let error = match self.check_before_batch(publish, header_bytes) {
                     Err(error) => error,
@@ -93,7 +97,7 @@ impl Stream {
                     sequence,
                     operation,
                 };
-                self.take_fast(publish, fast, &asked, header_bytes, around, out);
+                self.take_fast(publish, fast, asked, header_bytes, around, out);
             }
         }
     }
@@ -378,11 +382,6 @@ fn rejected(fast: Fast, code: ErrorCode) -> Effect {
         sequence: fast.sequence,
         code: code.number(),
     })
-}
-
-fn header_bytes(publish: &Publish) -> u32 {
-    let headers = publish.headers.as_deref();
-    headers.map_or(0, |headers| headers.wire_bytes() as u32)
 }
 
 /// The message as it goes on once its required API level is met: without that header, and without

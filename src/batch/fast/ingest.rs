@@ -138,6 +138,7 @@ impl Ingest {
             return Next::Done;
         }
         if sequence != self.received.next() {
+            // A server before 2.15 tells no gap for a repeat: the switch belongs here.
             out.emit(Answer::Gap(Gap {
                 expected: self.received.next(),
                 received: sequence,

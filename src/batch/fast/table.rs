@@ -48,6 +48,8 @@ pub struct Table<T> {
     /// One entry for each batch with a running timer. It is moved when it comes up, not at each
     /// message, so it may be earlier than the true deadline, never later.
     timers: BTreeSet<(Time, SlotId)>,
+    /// The first of `timers`, at hand because it is asked for at every turn.
+    due: Time,
     timeout: Time,
 }
 
@@ -60,6 +62,7 @@ impl<T> Table<T> {
             free: Vec::new(),
             open: 0,
             timers: BTreeSet::new(),
+            due: Time::NEVER,
             timeout,
         }
     }
@@ -111,6 +114,7 @@ impl<T> Table<T> {
         self.slot_of[place] = index + 1;
         self.open += 1;
         self.timers.insert((timer, SlotId(index)));
+        self.note_due();
         SlotId(index)
     }
 
@@ -120,6 +124,7 @@ impl<T> Table<T> {
             return;
         };
         self.timers.remove(&(slot.timer, id));
+        self.note_due();
         self.slot_of[slot.handle.0 as usize] = 0;
         self.free.push(id.0);
         self.open -= 1;
@@ -143,12 +148,13 @@ impl<T> Table<T> {
         if let Some(Some(slot)) = self.slots.get_mut(id.0 as usize) {
             self.timers.remove(&(slot.timer, id));
             slot.timer = Time::NEVER;
+            self.note_due();
         }
     }
 
     /// When [`Table::expire`] is wanted; perhaps too early, never too late.
-    pub fn due(&self) -> Time {
-        self.timers.first().map_or(Time::NEVER, |(at, _)| *at)
+    pub const fn due(&self) -> Time {
+        self.due
     }
 
     /// Forgets the next batch that has been idle for the timeout at `now`, and names it.
@@ -158,6 +164,7 @@ impl<T> Table<T> {
                 return None;
             }
             self.timers.pop_first();
+            self.note_due();
             let Some(Some(slot)) = self.slots.get_mut(id.0 as usize) else {
                 continue;
             };
@@ -165,6 +172,7 @@ impl<T> Table<T> {
             if deadline > now {
                 slot.timer = deadline;
                 self.timers.insert((deadline, id));
+                self.note_due();
                 continue;
             }
             let handle = slot.handle;
@@ -188,6 +196,10 @@ impl<T> Table<T> {
             self.remove(id);
         }
         handles
+    }
+
+    fn note_due(&mut self) {
+        self.due = self.timers.first().map_or(Time::NEVER, |(at, _)| *at);
     }
 }
 

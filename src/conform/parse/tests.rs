@@ -1,3 +1,5 @@
+//! Tests of the reader of recordings: what it takes, and what it says to the rest.
+
 use serde_json::{Value, json};
 
 use super::super::vector::{Outgoing, StepKind, VectorFile};
