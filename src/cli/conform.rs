@@ -75,6 +75,8 @@ pub(super) fn conform(arguments: &ConformArguments) -> Result<(), Failure> {
     let options = Options {
         against: arguments.against.clone(),
         server_version: arguments.server_version.clone(),
+        may_fetch: true,
+        notice: |text| eprintln!("{text}"),
         recording: arguments.record.is_some(),
         interrupt,
     };
