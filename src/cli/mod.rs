@@ -2,12 +2,16 @@
 //!
 //! Leans on every floor below.
 
+mod conform;
 mod cost;
 mod exit;
 mod interrupt;
+mod live;
 mod output;
 mod progress;
 mod record;
+mod report;
+mod server;
 mod sim;
 
 pub use exit::Failure;
@@ -33,6 +37,14 @@ struct Arguments {
 enum Command {
     /// Run scenario files in the deterministic simulator
     Sim(sim::SimArguments),
+    /// Run files with real clients against real servers
+    Live(live::LiveArguments),
+    /// Replay recorded exchanges against the server model or a real server
+    Conform(conform::ConformArguments),
+    /// Make charts and one self-contained page for each run of some result files
+    Report(report::ReportArguments),
+    /// Find or fetch the nats-server that local runs use
+    Server(server::ServerArguments),
     /// Print shell completions
     Completions {
         /// Which shell
@@ -47,30 +59,30 @@ enum Command {
 pub fn main() -> ExitCode {
     // Usage errors end with 2 by themselves, help and version with 0.
     let arguments = Arguments::parse();
-    match run(arguments.command) {
+    match run(&arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!(
-                "tidegate: {}",
-                crate::report::printable_lines(&failure.to_string())
-            );
+            // Text of files and servers may be in it: no control character reaches the terminal.
+            for line in format!("tidegate: {failure}").lines() {
+                eprintln!("{}", crate::report::printable(line));
+            }
             failure.exit_code()
         }
     }
 }
 
-fn run(command: Command) -> Result<(), Failure> {
+fn run(command: &Command) -> Result<(), Failure> {
     match command {
-        Command::Sim(arguments) => sim::sim(&arguments),
+        Command::Sim(arguments) => sim::sim(arguments),
+        Command::Live(arguments) => live::live(arguments),
+        Command::Conform(arguments) => conform::conform(arguments),
+        Command::Report(arguments) => report::run(arguments),
+        Command::Server(arguments) => server::server(arguments),
         Command::Completions { shell } => {
-            clap_complete::generate(
-                shell,
-                &mut Arguments::command(),
-                "tidegate",
-                &mut std::io::stdout(),
-            );
+            let command = &mut Arguments::command();
+            clap_complete::generate(*shell, command, "tidegate", &mut std::io::stdout());
             Ok(())
         }
-        Command::Trace(arguments) => sim::trace(&arguments),
+        Command::Trace(arguments) => sim::trace(arguments),
     }
 }

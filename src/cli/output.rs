@@ -2,9 +2,11 @@
 //!
 //! Leans on `report`.
 
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use super::exit::Failure;
+use super::report::{ChartFiles, write_run};
 use crate::report::{self, ResultFile, RunResult, RunSet};
 
 /// Where results go, and how they are told.
@@ -38,9 +40,9 @@ impl Output {
             let set =
                 RunSet::new(results).map_err(|error| Failure::Surroundings(error.to_string()))?;
             write(&folder.join("result.json"), |path| {
-                ResultFile::Set(set.clone()).write(path)
+                ResultFile::Set(Box::new(set.clone())).write(path)
             })?;
-            ResultFile::Set(set)
+            ResultFile::Set(Box::new(set))
         };
         self.print(&file, &folder);
         if unexpected.is_empty() {
@@ -65,10 +67,12 @@ impl Output {
     /// Result file, charts and page of one run.
     fn leave_one(&self, folder: &Path, result: &RunResult) -> Result<(), Failure> {
         // The result first: nothing that fails later may cost what was measured.
-        write(&folder.join("result.json"), |path| {
+        let path = folder.join("result.json");
+        write(&path, |path| {
             ResultFile::Run(Box::new(result.clone())).write(path)
         })?;
-        write(folder, |folder| report::write_report(folder, result))
+        write_run(result, &folder.join("report"), ChartFiles::All)?;
+        Ok(())
     }
 
     fn print(&self, file: &ResultFile, folder: &Path) {
@@ -76,11 +80,16 @@ impl Output {
             print!("{}", file.to_json());
             return;
         }
+        let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         match file {
-            ResultFile::Run(result) => print!("{}", report::table(result)),
-            ResultFile::Set(set) => print!("{}", report::set_table(set)),
+            ResultFile::Run(result) => print!("{}", report::table(result, colour)),
+            ResultFile::Set(set) => print!("{}", report::set_table(set, colour)),
         }
-        println!("\nresult, charts and page in {}", folder.display());
+        let what = match file {
+            ResultFile::Run(_) => "result, charts and page in",
+            ResultFile::Set(_) => "results in",
+        };
+        println!("\n{what} {}", folder.display());
     }
 }
 

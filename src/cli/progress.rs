@@ -43,11 +43,6 @@ impl Progress {
         }
     }
 
-    /// A free message.
-    pub(super) fn say(&self, message: String) {
-        self.bar.set_message(message);
-    }
-
     /// One run is done.
     pub(super) fn run_done(&self) {
         self.bar.inc(1);

@@ -1,9 +1,8 @@
 //! From what the watchers saw to the record that a result is made of.
 //!
-//! Leans on `watch`, `judge` and `report`.
+//! Leans on `watch` and `report`.
 
-use crate::judge;
-use crate::report::{Cost, LeaderChange, RunRecord, Stall, Violation, World};
+use crate::report::{Cost, RunRecord, World};
 use crate::scenario::Scenario;
 use crate::seed::Seed;
 use crate::watch::Seen;
@@ -42,32 +41,12 @@ pub(super) fn record(run: Run<'_>, seen: Seen) -> RunRecord {
         trace_hash: (run.world == World::Sim).then_some(trace_hash),
         partial: run.partial,
         summary,
-        violations: findings.violations.into_iter().map(violation).collect(),
-        stalls: findings.stalls.into_iter().map(stall).collect(),
-        leader_changes: Vec::<LeaderChange>::new(),
+        violations: findings.violations.into_iter().map(Into::into).collect(),
+        stalls: findings.stalls.into_iter().map(Into::into).collect(),
+        leader_changes: Vec::new(),
         cost: run.cost,
         settings: run.scenario.settings.clone(),
         notes,
         replay: run.replay,
-    }
-}
-
-fn violation(found: judge::Violation) -> Violation {
-    Violation {
-        judge: found.judge.to_owned(),
-        clause: found.clause.to_owned(),
-        at_ns: found.at.as_nanos(),
-        publisher: found.publisher.map(|publisher| publisher.0),
-        batch: found.batch.map(|batch| batch.0),
-        message: found.message,
-    }
-}
-
-fn stall(found: judge::Stall) -> Stall {
-    Stall {
-        publisher: found.publisher.0,
-        batch: found.batch.0,
-        at_ns: found.at.as_nanos(),
-        release: found.release,
     }
 }

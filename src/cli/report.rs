@@ -27,7 +27,7 @@ pub(super) struct ReportArguments {
 
 /// Chart files to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ChartFiles {
+pub(super) enum ChartFiles {
     /// SVG and PNG.
     All,
     /// SVG only.
@@ -77,8 +77,13 @@ fn read(path: &Path) -> Result<ResultFile, Failure> {
     Ok(ResultFile::parse(&name, &text)?)
 }
 
-/// Writes charts first and the page last: who finds the page finds the charts.
-fn write_run(run: &RunResult, base: &Path, charts: ChartFiles) -> Result<PathBuf, Failure> {
+/// Writes the charts as `BASE-NAME.svg` and `.png`, and last the page as `BASE.html`: who finds the
+/// page finds the charts.
+pub(super) fn write_run(
+    run: &RunResult,
+    base: &Path,
+    charts: ChartFiles,
+) -> Result<PathBuf, Failure> {
     let cannot = |path: &Path, why: &dyn std::fmt::Display| {
         Failure::Surroundings(format!("cannot write {}: {why}", path.display()))
     };
@@ -159,6 +164,32 @@ mod tests {
         assert_eq!(names.take("run"), "run");
         assert_eq!(names.take("run"), "run-2");
         assert_eq!(names.take("run-2"), "run-2-2");
+    }
+
+    #[test]
+    fn each_run_of_a_set_gets_a_page_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sweep.json");
+        let runs = [1, 2, 2].map(|seed| {
+            let mut record = crate::report::empty_record();
+            record.seed = seed;
+            RunResult::new(record)
+        });
+        let set = crate::report::RunSet::new(runs.to_vec()).unwrap();
+        ResultFile::Set(Box::new(set)).write(&path).unwrap();
+        let out = folder.path().join("out");
+        let arguments = ReportArguments {
+            results: vec![path],
+            out: out.clone(),
+            charts: ChartFiles::Svg,
+        };
+        run(&arguments).unwrap();
+        for page in ["1", "2", "2-2"] {
+            let page = out.join(format!("sweep-steady-seed-{page}.html"));
+            assert!(page.is_file(), "{}", page.display());
+        }
+        // Three pages, and five charts each.
+        assert_eq!(out.read_dir().unwrap().count(), 18);
     }
 
     #[test]

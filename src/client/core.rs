@@ -354,3 +354,64 @@ impl Replies {
         Subject::from_utf8(bytes).unwrap_or_else(|_| Subject::from(self.text.as_str()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nats::GapMode;
+    use async_nats::StatusCode;
+
+    fn frame(payload: &'static [u8], status: Option<u16>) -> Result<ControlFrame, String> {
+        read_frame(&async_nats::Message {
+            subject: "_INBOX.a.10.fail.1.0.$FI".into(),
+            reply: None,
+            payload: Bytes::from_static(payload),
+            headers: None,
+            status: status.map(|status| StatusCode::from_u16(status).unwrap()),
+            description: None,
+            length: payload.len(),
+        })
+    }
+
+    #[test]
+    fn frames_of_the_control_channel_are_told_apart() {
+        let ack = frame(br#"{"type":"ack","seq":5,"msgs":10}"#, None);
+        assert!(matches!(ack, Ok(ControlFrame::Ack(ack)) if ack.messages == 10));
+        let refused = frame(
+            br#"{"error":{"code":400,"err_code":10205,"description":"x"},"stream":"S","seq":0}"#,
+            None,
+        );
+        assert_eq!(refused, Ok(ControlFrame::Refused(10_205)));
+        assert_eq!(frame(b"", Some(503)), Ok(ControlFrame::Status(503)));
+    }
+
+    #[test]
+    fn hostile_frames_are_errors() {
+        for bytes in [
+            b"".as_slice(),
+            b"\xff\xff",
+            b"[1,2,3]",
+            b"{",
+            br#"{"type":"ack","seq":-1,"msgs":10}"#,
+            br#"{"type":"ack","seq":99999999999999999999,"msgs":10}"#,
+            br#"{"type":"what","seq":1}"#,
+        ] {
+            assert!(frame(bytes, None).is_err(), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn reply_subjects_are_cut_from_one_buffer_after_another() {
+        let prefix = ReplyPrefix::new("_INBOX", "id", 10, GapMode::Fail).unwrap();
+        let mut replies = Replies::new(prefix);
+        let subjects: Vec<_> = (1..=2_000)
+            .map(|sequence| replies.subject(BatchSequence(sequence), Operation::Append))
+            .collect();
+        for (sequence, subject) in (1..).zip(subjects) {
+            assert_eq!(
+                subject.as_str(),
+                format!("_INBOX.id.10.fail.{sequence}.1.$FI")
+            );
+        }
+    }
+}

@@ -60,6 +60,10 @@ pub enum ApiOperation {
 
 /// One thing that happened. `…Seen` is what a client took in, `…Sent` what the server sent out.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(
+    missing_docs,
+    reason = "what a variant's doc does not say of a field, its name and type do"
+)]
 pub enum Event {
     // -- client ------------------------------------------------------------------------------
     /// A publisher begins a batch with these settings.

@@ -43,6 +43,14 @@ pub enum Ended {
     Signal(u8),
 }
 
+/// What came of the publishing.
+pub(super) struct Published {
+    pub(super) ended: Ended,
+    /// A second signal came: nothing more is to be waited for.
+    pub(super) hurried: bool,
+    pub(super) failures: Vec<PublisherFailure>,
+}
+
 /// A publisher that a batch has ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PublisherFailure {
@@ -194,7 +202,7 @@ impl Fleet {
         settings: &Settings,
         world: &LiveWorld<'_>,
         interrupts: &mut Interrupts,
-    ) -> (Ended, Vec<PublisherFailure>) {
+    ) -> Published {
         let mut crew: Vec<_> = self
             .members
             .into_iter()
@@ -220,7 +228,7 @@ impl Fleet {
         // the runners yield by themselves: the budget of the runtime would make a full turn look
         // like a wait
         let publishing = tokio::task::unconstrained(publishers.for_each(|()| async {}));
-        let ended = supervise(world, publishing, limit, interrupts).await;
+        let (ended, hurried) = supervise(world, publishing, limit, interrupts).await;
         let failures = crew
             .iter_mut()
             .filter_map(|(publisher, group, runner)| {
@@ -232,31 +240,35 @@ impl Fleet {
                 })
             })
             .collect();
-        (ended, failures)
+        Published {
+            ended,
+            hurried,
+            failures,
+        }
     }
 }
 
 /// Lets the publishers work to their end; at the time limit or a signal they get a short time to
-/// end their batches, and are then dropped.
+/// end their batches, and are then dropped. Says whether a second signal came.
 async fn supervise(
     world: &LiveWorld<'_>,
     publishing: impl Future<Output = ()>,
     limit: impl Future<Output = ()>,
     interrupts: &mut Interrupts,
-) -> Ended {
+) -> (Ended, bool) {
     let mut publishing = std::pin::pin!(publishing);
     let ended = tokio::select! {
         biased;
         signal = interrupts.next() => Ended::Signal(signal),
         () = limit => Ended::TimeLimit,
-        () = &mut publishing => return Ended::Complete,
+        () = &mut publishing => return (Ended::Complete, false),
     };
     world.stop();
     tokio::select! {
         biased;
-        signal = interrupts.next() => Ended::Signal(signal),
-        () = &mut publishing => ended,
-        () = tokio::time::sleep(GRACE) => ended,
+        signal = interrupts.next() => (Ended::Signal(signal), true),
+        () = &mut publishing => (ended, false),
+        () = tokio::time::sleep(GRACE) => (ended, false),
     }
 }
 

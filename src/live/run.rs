@@ -125,10 +125,11 @@ pub async fn run(
         .map(|observer| &mut **observer as _)
         .collect();
     let world = LiveWorld::new(&mut observers);
-    let (mut ended, failures) = fleet.run(settings, &world, interrupts).await;
+    let published = fleet.run(settings, &world, interrupts).await;
+    let mut ended = published.ended;
     let published_until = world.now();
     let mut found = None;
-    if options.read_back {
+    if options.read_back && !published.hurried {
         let content = PayloadContent::new(run);
         tokio::select! {
             biased;
@@ -138,7 +139,7 @@ pub async fn run(
     }
     Ok(LiveOutcome {
         ended,
-        failures,
+        failures: published.failures,
         published_until,
         read_back: found,
         ..cut_short(target, 0)

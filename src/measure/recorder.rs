@@ -162,10 +162,12 @@ impl Recorder {
         self.totals.published_bytes += u64::from(message.bytes);
         self.measured.published += u64::from(message.sent >= self.warm_up);
         let Some(batch) = self.batches.get_mut(number) else {
+            self.totals.unacknowledged += 1;
             return;
         };
         self.groups[batch.group].published += 1;
         if batch.ended {
+            self.totals.unacknowledged += 1;
             return;
         }
         // A sequence that a client sends again is counted; the first of the two is timed.

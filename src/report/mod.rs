@@ -23,3 +23,6 @@ pub use result::{
 pub use table::{set_table, table};
 pub use text::{duration, escape_html, printable};
 pub use verdict::{Judgement, judge};
+
+#[cfg(test)]
+pub(crate) use result::tests::record as empty_record;

@@ -1,6 +1,6 @@
 //! The result of one run: every field of the result file, and how it comes from what was recorded.
 //!
-//! Leans on `measure`, `scenario` and `verdict`.
+//! Leans on `judge`, `measure`, `scenario` and `verdict`.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::verdict;
+use crate::judge;
 use crate::measure::{
     Distribution, FaultTimes, FlowSeries, GroupSummary, Series, StallTime, Summary, Throughput,
     Totals, Window, rounded,
@@ -173,6 +174,30 @@ pub struct Stall {
     pub release: String,
 }
 
+impl From<judge::Violation> for Violation {
+    fn from(found: judge::Violation) -> Self {
+        Self {
+            judge: found.judge.to_owned(),
+            clause: found.clause.to_owned(),
+            at_ns: found.at.as_nanos(),
+            publisher: found.publisher.map(|publisher| publisher.0),
+            batch: found.batch.map(|batch| batch.0),
+            message: found.message,
+        }
+    }
+}
+
+impl From<judge::Stall> for Stall {
+    fn from(found: judge::Stall) -> Self {
+        Self {
+            publisher: found.publisher.0,
+            batch: found.batch.0,
+            at_ns: found.at.as_nanos(),
+            release: found.release,
+        }
+    }
+}
+
 /// The stream got another leader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -310,7 +335,7 @@ fn shell_word(text: &str) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// A small file.
@@ -326,7 +351,7 @@ pub(super) mod tests {
     }
 
     /// The record of a run in which nothing happened.
-    pub(in crate::report) fn record() -> RunRecord {
+    pub(crate) fn record() -> RunRecord {
         RunRecord {
             world: World::Sim,
             file: "sims/nats/steady.toml".to_owned(),

@@ -71,11 +71,6 @@ impl Host {
         }
     }
 
-    /// Whether the next wake-up could end a wait in vain.
-    pub(super) fn may_time_out(&self) -> bool {
-        self.open.is_some()
-    }
-
     /// The plan is asked for its next step.
     pub(super) fn ready(&mut self, shared: &mut Shared<'_, '_>) {
         let now = shared.fabric.now;

@@ -111,6 +111,7 @@ pub(in crate::report) fn name_of(fault: &Fault) -> String {
         FaultAction::Delay => "delay",
         FaultAction::Duplicate => "duplicate",
         FaultAction::Cut => "link cut",
+        FaultAction::Hold => "link held",
     };
     let frame = match fault.frame {
         None => return action.to_owned(),
