@@ -108,9 +108,9 @@ fn groups(
     options: &Options,
     skip: &mut dyn FnMut(usize, String),
 ) -> Result<Vec<Group>, Stop> {
-    let mut find = |version: Option<&str>| {
+    let find = |version: Option<&str>| {
         local::find(version, options.may_fetch, &mut |text| {
-            (options.notice)(text)
+            (options.notice)(text);
         })
     };
     let any = match (&options.server_version, options.recording) {

@@ -1,3 +1,5 @@
+//! The reader of vector files: what it makes of steps, and how it names what is wrong.
+
 use serde_json::{Value, json};
 
 use super::super::vector::{Outgoing, StepKind, VectorFile};
