@@ -1,18 +1,22 @@
 //! `tidegate conform`: replays recorded exchanges against the model or a real server.
 //!
-//! Leans on `conform`.
+//! Leans on `conform`, and on `report` for writing files.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use clap::Args;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
 
 use super::Failure;
 use crate::conform::vector::VectorFile;
 use crate::conform::{
     Address, Against, Interrupt, Options, Outcome, Stop, Summary, parse, record_all, run,
 };
+use crate::report::write_atomically;
 use crate::scenario::InputError;
 
 const EXAMPLES: &str = "\
@@ -66,15 +70,13 @@ fn against(text: &str) -> Result<Against, String> {
 /// Bad files, a server that is not there, differences, or a signal.
 pub(super) fn conform(arguments: &ConformArguments) -> Result<(), Failure> {
     let files = read(&arguments.files)?;
-    let interrupt = Interrupt::default();
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        let flag: Arc<_> = interrupt.flag();
-        signal_hook::flag::register_usize(signal, flag, signal as usize)
-            .map_err(|error| Failure::Surroundings(format!("no signal handler: {error}")))?;
-    }
+    let interrupt = catch_signals()
+        .map_err(|error| Failure::Surroundings(format!("no signal handler: {error}")))?;
     let options = Options {
         against: arguments.against.clone(),
         server_version: arguments.server_version.clone(),
+        may_fetch: true,
+        notice: |text| eprintln!("{text}"),
         recording: arguments.record.is_some(),
         interrupt,
     };
@@ -85,6 +87,19 @@ pub(super) fn conform(arguments: &ConformArguments) -> Result<(), Failure> {
         Some(target) => record(target, &files, &options),
         None => compare(&files, &options, arguments.json),
     }
+}
+
+/// The first signal ends the run early, the second the process.
+fn catch_signals() -> std::io::Result<Interrupt> {
+    let interrupt = Interrupt::default();
+    let came = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // Order matters: a second signal finds the flag set.
+        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&came))?;
+        flag::register_usize(signal, interrupt.flag(), signal as usize)?;
+        flag::register(signal, Arc::clone(&came))?;
+    }
+    Ok(interrupt)
 }
 
 fn read(paths: &[PathBuf]) -> Result<Vec<VectorFile>, Failure> {
@@ -144,21 +159,9 @@ fn record(target: &Path, files: &[VectorFile], options: &Options) -> Result<(), 
     for skipped in &skipped {
         eprintln!("skipped {}: {}", skipped.name.escape_debug(), skipped.why);
     }
-    write_whole(target, &format!("{recorded:#}\n")).map_err(|error| {
+    write_atomically(target, format!("{recorded:#}\n").as_bytes()).map_err(|error| {
         Failure::Surroundings(format!("cannot write {}: {error}", target.display()))
     })
-}
-
-/// Under a temporary name first, so that nobody ever reads half a file.
-fn write_whole(target: &Path, text: &str) -> std::io::Result<()> {
-    let directory = match target.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let mut file = tempfile::NamedTempFile::new_in(directory)?;
-    file.write_all(text.as_bytes())?;
-    file.persist(target)?;
-    Ok(())
 }
 
 fn failure(stop: Stop) -> Failure {

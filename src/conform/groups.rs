@@ -3,6 +3,7 @@
 //!
 //! Leans on `local` and `real`, and on `model`.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -10,12 +11,13 @@ use std::thread;
 use serde_json::{Map, Value};
 
 use super::connection::Address;
-use super::local::{self, LocalServers};
+use super::local;
 use super::model::{self, Model};
 use super::real::Real;
 use super::run::{Peer, Stop};
 use super::vector::Case;
 use super::{Against, NamedCase, Options};
+use crate::live::Server;
 
 /// Servers of our own that run at the same time: single ones, and members of clusters.
 const SIDE_BY_SIDE: u64 = 6;
@@ -89,31 +91,75 @@ fn on_given_server<T>(
     Ok(())
 }
 
-/// Cases that one server can run: same replicas, same limits.
+/// Cases that one server can run: same version, same replicas, same limits.
 struct Group {
+    server: Server,
     replicas: u64,
     limits: Option<Map<String, Value>>,
     members: Vec<usize>,
 }
 
-fn groups(cases: &[NamedCase<'_>]) -> Vec<Group> {
+/// Finds a server for each version that the cases need, and tells `skip` of cases that have none.
+///
+/// # Errors
+/// There is no server at all, or not the one asked for.
+fn groups(
+    cases: &[NamedCase<'_>],
+    options: &Options,
+    skip: &mut dyn FnMut(usize, String),
+) -> Result<Vec<Group>, Stop> {
+    let find = |version: Option<&str>| {
+        local::find(version, options.may_fetch, &mut |text| {
+            (options.notice)(text);
+        })
+    };
+    let any = match (&options.server_version, options.recording) {
+        (Some(version), _) => Some(find(Some(version)).map_err(Stop::Surroundings)?),
+        (None, true) => Some(find(None).map_err(Stop::Surroundings)?),
+        (None, false) => None,
+    };
+    let mut found: BTreeMap<&str, Result<Server, String>> = BTreeMap::new();
     let mut groups: Vec<Group> = Vec::new();
-    for (index, named) in cases.iter().enumerate() {
-        let case = named.case;
-        let limits = &case.server_batch_limits;
-        let fitting = groups
-            .iter_mut()
-            .find(|group| group.replicas == case.replicas && group.limits == *limits);
+    for (index, NamedCase { case, .. }) in cases.iter().enumerate() {
+        let server = match &any {
+            Some(server) => Ok(server.clone()),
+            None => found
+                .entry(&case.server_version)
+                .or_insert_with(|| find(Some(&case.server_version)))
+                .clone(),
+        };
+        let server = match server {
+            Ok(server) => server,
+            Err(why) => {
+                let recorded = &case.server_version;
+                skip(index, format!("no nats-server {recorded}: {why}"));
+                continue;
+            }
+        };
+        if let Some(why) = other_version(case, &server.version, options) {
+            skip(index, why);
+            continue;
+        }
+        let fitting = groups.iter_mut().find(|group| {
+            group.server == server
+                && group.replicas == case.replicas
+                && group.limits == case.server_batch_limits
+        });
         match fitting {
             Some(group) => group.members.push(index),
             None => groups.push(Group {
+                server,
                 replicas: case.replicas,
-                limits: limits.clone(),
+                limits: case.server_batch_limits.clone(),
                 members: vec![index],
             }),
         }
     }
-    groups
+    if groups.is_empty() {
+        // Skipping everything is fine if there is a server, though of another version.
+        find(None).map_err(Stop::Surroundings)?;
+    }
+    Ok(groups)
 }
 
 /// What threads tell the caller's thread.
@@ -125,18 +171,9 @@ fn on_local_servers<T: Send>(
     work: &Work<'_, T>,
     done: &mut Done<'_, T>,
 ) -> Result<(), Stop> {
-    let version = local::version()?;
-    check_version(&version, options)?;
+    let groups = groups(cases, options, &mut |index, why| done(index, Err(why)))?;
     let stopped = AtomicBool::new(false);
-    for mut group in groups(cases) {
-        group.members.retain(|index| {
-            let why = other_version(cases[*index].case, &version, options);
-            let is_wanted = why.is_none();
-            if let Some(why) = why {
-                done(*index, Err(why));
-            }
-            is_wanted
-        });
+    for group in groups {
         let room = usize::try_from(SIDE_BY_SIDE / group.replicas.max(1)).unwrap_or(1);
         let shards = room.clamp(1, group.members.len().max(1));
         let next = AtomicUsize::new(0);
@@ -185,16 +222,20 @@ struct Shard<'a> {
 
 impl Shard<'_> {
     fn run<T>(&self, work: &Work<'_, T>, sender: &mpsc::Sender<Report<T>>) -> Result<(), Stop> {
-        let limits = self.group.limits.as_ref();
-        let (_servers, mut real) =
-            LocalServers::start_and_connect(self.group.replicas, limits, self.options)?;
-        let version = real.version();
+        let Group {
+            server,
+            replicas,
+            limits,
+            ..
+        } = self.group;
+        let mut started = local::start(&server.path, *replicas, limits.as_ref(), self.options)?;
+        let version = started.real.version();
         while !self.stopped.load(Ordering::Relaxed) {
             let position = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(index) = self.group.members.get(position) else {
                 break;
             };
-            let outcome = work(self.cases[*index].case, &mut real, &version)?;
+            let outcome = work(self.cases[*index].case, &mut started.real, &version)?;
             if sender.send(Ok((*index, Ok(outcome)))).is_err() {
                 break;
             }

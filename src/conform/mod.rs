@@ -47,8 +47,13 @@ pub enum Against {
 pub struct Options {
     /// What cases are run against.
     pub against: Against,
-    /// Only this server version counts; `None`: the one that is there.
+    /// Only this server version counts; `None`: with servers of our own the one that each case was
+    /// recorded on, else the one that is there.
     pub server_version: Option<String>,
+    /// Servers that are not here may be fetched.
+    pub may_fetch: bool,
+    /// Hears what takes time beside the cases, such as fetching a server.
+    pub notice: fn(&str),
     /// Replies are recorded, not compared: cases of other versions count as well.
     pub recording: bool,
     /// Set to a signal's number to end the run early.

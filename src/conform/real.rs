@@ -37,8 +37,6 @@ const QUIET_SHORT: Duration = Duration::from_millis(25);
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How long an API answer may take.
 const API_PATIENCE: Duration = Duration::from_secs(10);
-/// How long it may take while asking whether the API answers at all.
-const READY_PATIENCE: Duration = Duration::from_millis(500);
 /// Most messages that `stored` reads back.
 const STORED_MAX: u64 = 100_000;
 
@@ -94,24 +92,9 @@ impl Real {
         Ok(())
     }
 
-    /// Whether the API answers: a cluster that just started has to elect a leader first.
-    pub(super) fn is_ready(&mut self) -> bool {
-        let answer = self.call_within("INFO", b"", READY_PATIENCE);
-        answer.is_ok_and(|answer| answer.get("error").is_none())
-    }
-
     /// An API call and its answer.
     fn call(&mut self, subject: &str, body: &[u8]) -> Result<Value, Stop> {
-        self.call_within(subject, body, API_PATIENCE)
-    }
-
-    fn call_within(
-        &mut self,
-        subject: &str,
-        body: &[u8],
-        patience: Duration,
-    ) -> Result<Value, Stop> {
-        let call = self.api.call(subject, body, patience);
+        let call = self.api.call(subject, body, API_PATIENCE);
         self.runtime.block_on(call)
     }
 

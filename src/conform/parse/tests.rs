@@ -1,4 +1,4 @@
-//! Tests of the reader of recordings: what it takes, and what it says to the rest.
+//! The reader of vector files: what it makes of steps, and how it names what is wrong.
 
 use serde_json::{Value, json};
 
