@@ -9,13 +9,13 @@ use tidegate::seed::Seed;
 use tidegate::sim::{Outside, SimOutcome, run as run_world};
 
 /// Runs `text` at `seed`.
-pub fn run(text: &str, seed: u64) -> SimOutcome {
+pub(crate) fn run(text: &str, seed: u64) -> SimOutcome {
     let scenario = Scenario::parse("test.toml", text).unwrap_or_else(|error| panic!("{error}"));
     run_scenario(&scenario, seed)
 }
 
 /// Runs a parsed file at `seed`.
-pub fn run_scenario(scenario: &Scenario, seed: u64) -> SimOutcome {
+pub(crate) fn run_scenario(scenario: &Scenario, seed: u64) -> SimOutcome {
     let stop = AtomicBool::new(false);
     let outside = Outside {
         stop: &stop,
@@ -26,7 +26,7 @@ pub fn run_scenario(scenario: &Scenario, seed: u64) -> SimOutcome {
 }
 
 /// The files of a folder of the project, in order.
-pub fn files(folder: &str) -> Vec<String> {
+pub(crate) fn files(folder: &str) -> Vec<String> {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut files: Vec<_> = std::fs::read_dir(&root)
         .unwrap_or_else(|error| panic!("{}: {error}", root.display()))
