@@ -31,8 +31,8 @@ impl Recorder {
         let mut response = latency_histogram();
         for group in &self.groups {
             let same = "all these histograms have the same bounds";
-            latency.add(&group.latency).expect(same);
-            response.add(&group.response).expect(same);
+            latency.add(group.latency()).expect(same);
+            response.add(group.response()).expect(same);
         }
         let groups = group_summaries(&self.groups, &self.publishers, per_second);
         let totals = self.totals();

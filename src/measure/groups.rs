@@ -27,8 +27,31 @@ pub(super) struct GroupRecord {
     pub(super) published: u64,
     pub(super) acknowledged: u64,
     pub(super) acknowledged_measured: u64,
-    pub(super) latency: LatencyHistogram,
-    pub(super) response: LatencyHistogram,
+    /// Latencies of messages whose response time is the same: sent when the load wanted it.
+    punctual: LatencyHistogram,
+    /// Latencies, and response times, of the others.
+    late: LatencyHistogram,
+    late_response: LatencyHistogram,
+}
+
+impl GroupRecord {
+    /// From send to ack.
+    pub(super) fn latency(&self) -> LatencyHistogram {
+        sum(&self.punctual, &self.late)
+    }
+
+    /// From the intended start to ack.
+    pub(super) fn response(&self) -> LatencyHistogram {
+        sum(&self.punctual, &self.late_response)
+    }
+}
+
+/// Both are made alike, so adding cannot fail.
+fn sum(one: &LatencyHistogram, other: &LatencyHistogram) -> LatencyHistogram {
+    let mut sum = one.clone();
+    let added = sum.add(other);
+    debug_assert!(added.is_ok());
+    sum
 }
 
 /// Messages in a row with equal times.
@@ -45,8 +68,14 @@ impl Run {
         series.latency(self.latency, self.times);
         if self.measured {
             let times = u64::from(self.times);
-            group.latency.saturating_record_n(self.latency, times);
-            group.response.saturating_record_n(self.response, times);
+            if self.latency == self.response {
+                group.punctual.saturating_record_n(self.latency, times);
+            } else {
+                group.late.saturating_record_n(self.latency, times);
+                group
+                    .late_response
+                    .saturating_record_n(self.response, times);
+            }
         }
     }
 }
@@ -109,8 +138,9 @@ pub(super) fn group_records(mut groups: Vec<Group>) -> Vec<GroupRecord> {
             published: 0,
             acknowledged: 0,
             acknowledged_measured: 0,
-            latency: latency_histogram(),
-            response: latency_histogram(),
+            punctual: latency_histogram(),
+            late: latency_histogram(),
+            late_response: latency_histogram(),
         }
     });
     records.collect()
@@ -139,8 +169,8 @@ pub(super) fn group_summaries(
             published: record.published,
             acknowledged: record.acknowledged,
             messages_per_second: per_second(record.acknowledged_measured),
-            ack_latency_ns: Distribution::of(&record.latency),
-            response_time_ns: Distribution::of(&record.response),
+            ack_latency_ns: Distribution::of(&record.latency()),
+            response_time_ns: Distribution::of(&record.response()),
             fairness: jain(members),
             note: record.group.note.clone(),
         });

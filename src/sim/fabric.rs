@@ -4,6 +4,8 @@
 //! that the sink of a machine can borrow the fabric while the machine is borrowed. Leans on the
 //! machines of floor 2, `event`, `judge` and `measure`.
 
+use std::sync::Arc;
+
 use rand::RngExt;
 
 use super::fault::{Fate, Faults};
@@ -11,15 +13,20 @@ use super::queue::Queue;
 use crate::batch::fast::publisher::ControlFrame;
 use crate::event::{BatchNumber, DropCause, Event, Observer, PublisherId};
 use crate::machine::Time;
+use crate::nats::header::Headers;
 use crate::nats::{BatchSequence, Operation};
 use crate::net::link::Link;
 use crate::scenario::{FrameKind, NetworkSettings};
 use crate::seed::{Generator, Seed};
-use crate::server::message::Publish;
+use crate::server::message::{Payload, SubjectId};
 
 /// Bytes of a reply frame on the wire: `MSG` line, subject and a short JSON body. Replies differ by
 /// a few digits; the model gives them one size.
 const REPLY_FRAME_BYTES: u64 = 150;
+
+/// Bytes of the control line around subjects and payload of a publish: verb, spaces, size, line
+/// ends.
+const CONTROL_LINE_BYTES: u64 = 16;
 
 /// A frame on a link.
 #[derive(Clone, Debug)]
@@ -36,7 +43,11 @@ pub(super) struct UpFrame {
     pub(super) batch: BatchNumber,
     pub(super) operation: Operation,
     pub(super) sequence: BatchSequence,
-    pub(super) publish: Publish,
+    pub(super) subject: SubjectId,
+    pub(super) payload: Payload,
+    pub(super) headers: Option<Arc<Headers>>,
+    /// Subject, reply subject, headers and payload.
+    pub(super) wire_bytes: u32,
 }
 
 impl UpFrame {
@@ -46,6 +57,18 @@ impl UpFrame {
             Operation::CommitEob => FrameKind::Eob,
             Operation::Ping => FrameKind::Ping,
         }
+    }
+}
+
+/// What faults call a reply, and the batch sequence that it is about.
+pub(super) fn about(frame: ControlFrame) -> (Option<FrameKind>, BatchSequence) {
+    match frame {
+        ControlFrame::Ack(ack) => (Some(FrameKind::FlowAck), ack.sequence),
+        ControlFrame::Gap(gap) => (Some(FrameKind::Gap), gap.received),
+        ControlFrame::Error { sequence, .. } => (Some(FrameKind::FlowError), sequence),
+        ControlFrame::PubAck(ack) => (Some(FrameKind::PubAck), ack.count.unwrap_or_default()),
+        ControlFrame::Refused(_) => (Some(FrameKind::PubAck), BatchSequence(0)),
+        ControlFrame::Status(_) => (None, BatchSequence(0)),
     }
 }
 
@@ -107,8 +130,9 @@ impl<'a> Fabric<'a> {
         self.coin.random()
     }
 
-    /// Passes a frame of so many bytes to the server.
-    pub(super) fn send_up(&mut self, publisher: PublisherId, frame: UpFrame, bytes: u64) {
+    /// Passes a frame to the server.
+    pub(super) fn send_up(&mut self, publisher: PublisherId, frame: UpFrame) {
+        let bytes = u64::from(frame.wire_bytes) + CONTROL_LINE_BYTES;
         let (batch, sequence) = (frame.batch, frame.sequence);
         let lost = |cause| Event::Dropped {
             batch,
@@ -128,14 +152,7 @@ impl<'a> Fabric<'a> {
         batch: BatchNumber,
         frame: ControlFrame,
     ) {
-        let (kind, sequence) = match frame {
-            ControlFrame::Ack(ack) => (Some(FrameKind::FlowAck), ack.sequence),
-            ControlFrame::Gap(gap) => (Some(FrameKind::Gap), gap.received),
-            ControlFrame::Error { sequence, .. } => (Some(FrameKind::FlowError), sequence),
-            ControlFrame::PubAck(ack) => (Some(FrameKind::PubAck), ack.count.unwrap_or_default()),
-            ControlFrame::Refused(_) => (Some(FrameKind::PubAck), BatchSequence(0)),
-            ControlFrame::Status(_) => (None, BatchSequence(0)),
-        };
+        let (kind, sequence) = about(frame);
         let lost = |cause| Event::Dropped {
             batch,
             cause,

@@ -71,6 +71,28 @@ impl Host {
         }
     }
 
+    /// A frame of this host as the server takes it.
+    pub(super) fn publish(&self, frame: UpFrame) -> Publish {
+        let settings = &self.group.settings;
+        Publish {
+            subject: frame.subject,
+            reply: Some(ReplyTo {
+                connection: ConnectionId(self.id.0),
+                tag: u64::from(frame.batch.0),
+            }),
+            control: Control::Fast {
+                batch: BatchHandle(frame.batch.0),
+                flow: settings.flow,
+                gap: settings.gap,
+                sequence: frame.sequence,
+                operation: frame.operation,
+            },
+            payload: frame.payload,
+            headers: frame.headers,
+            wire_bytes: frame.wire_bytes,
+        }
+    }
+
     /// The plan is asked for its next step.
     pub(super) fn ready(&mut self, shared: &mut Shared<'_, '_>) {
         let now = shared.fabric.now;
@@ -334,32 +356,16 @@ impl HostSink<'_, '_, '_> {
             .as_ref()
             .map_or(0, |headers| headers.wire_bytes() as u32);
         let wire_bytes = subject_bytes + reply_bytes + header_bytes + bytes;
-        let publish = Publish {
-            subject,
-            reply: Some(ReplyTo {
-                connection: ConnectionId(self.id.0),
-                tag: u64::from(self.batch.0),
-            }),
-            control: Control::Fast {
-                batch: BatchHandle(self.batch.0),
-                flow: settings.flow,
-                gap: settings.gap,
-                sequence,
-                operation,
-            },
-            payload,
-            headers,
-            wire_bytes,
-        };
         let frame = UpFrame {
             batch: self.batch,
             operation,
             sequence,
-            publish,
+            subject,
+            payload,
+            headers,
+            wire_bytes,
         };
-        self.shared
-            .fabric
-            .send_up(self.id, frame, u64::from(wire_bytes) + CONTROL_LINE_BYTES);
+        self.shared.fabric.send_up(self.id, frame);
     }
 
     fn digest(&self, planned: Planned) -> u32 {
@@ -395,9 +401,6 @@ impl HostSink<'_, '_, '_> {
         (!lines.is_empty()).then(|| Arc::new(Headers::new(lines)))
     }
 }
-
-/// Bytes of the control line around subjects and payload: verb, spaces, size, line ends.
-const CONTROL_LINE_BYTES: u64 = 16;
 
 /// Bytes of `_INBOX.<22>.<flow>.<gap>.<sequence>.<operation>.$FI`.
 fn reply_subject_bytes(flow: u16, sequence: BatchSequence, gap_bytes: u32) -> u32 {

@@ -161,14 +161,16 @@ impl<E> Queue<E> {
     }
 }
 
-/// A tournament over the times of leaves: the earliest wins, the lowest leaf among equals.
+/// A tournament over the times of leaves, four in a match: the earliest wins, the lowest leaf
+/// among equals.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Tournament {
-    /// Match `n` is between the winners of matches `2n` and `2n + 1`, the last row between leaves;
-    /// match 1 is the final. Both sides lie together, so that a walk touches one place a row.
-    matches: Vec<[Entry; 2]>,
-    /// Leaves, rounded up to a power of two.
-    size: usize,
+    /// Rows of matches one behind the other, the final first. The winners of the matches
+    /// `4n..4n + 4` of a row meet in match `n` of the row before it; the leaves are the sides of
+    /// the last row. Four sides are 64 bytes: a walk touches one cache line a row.
+    matches: Vec<[Entry; 4]>,
+    /// Where the last row begins.
+    last_row: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -179,58 +181,59 @@ struct Entry {
 
 impl Tournament {
     fn new(leaves: usize) -> Self {
-        let size = leaves.next_power_of_two().max(2);
-        let entry = |leaf: usize| Entry {
-            at: Time::NEVER,
-            leaf: leaf as u32,
-        };
-        // Without times the lowest leaf below a match wins it.
-        let lowest = |node: usize| {
-            let row = size.ilog2() - node.ilog2();
-            entry((node << row) - size)
-        };
-        let matches = (0..size).map(|node| match node {
-            0 => [entry(0); 2],
-            node => [lowest(2 * node), lowest(2 * node + 1)],
-        });
-        Self {
-            matches: matches.collect(),
-            size,
+        let rows = leaves.max(1).next_power_of_two().ilog2().div_ceil(2).max(1);
+        let mut matches = Vec::new();
+        for row in 0..rows {
+            // Without times the lowest leaf below a side wins it.
+            let leaves_below = 4_usize.pow(rows - 1 - row);
+            for side in 0..4_usize.pow(row) {
+                let entry = |number| Entry {
+                    at: Time::NEVER,
+                    leaf: ((4 * side + number) * leaves_below) as u32,
+                };
+                matches.push([entry(0), entry(1), entry(2), entry(3)]);
+            }
         }
+        let last_row = matches.len() - 4_usize.pow(rows - 1);
+        Self { matches, last_row }
     }
 
     fn time(&self, leaf: usize) -> Time {
-        let node = self.size + leaf;
-        self.matches[node / 2][node % 2].at
+        self.matches[self.last_row + leaf / 4][leaf % 4].at
     }
 
     fn winner(&self) -> (Time, usize) {
-        let winner = decide(self.matches[1]);
+        let winner = decide(&self.matches[0]);
         (winner.at, winner.leaf as usize)
     }
 
     /// Walks up from a leaf and stops where the winner stays the same.
     fn set(&mut self, leaf: usize, at: Time) {
-        let mut node = self.size + leaf;
         let mut entry = Entry {
             at,
             leaf: leaf as u32,
         };
-        while node > 1 {
-            let sides = &mut self.matches[node / 2];
-            if sides[node % 2] == entry {
+        let (mut game, mut side) = (self.last_row + leaf / 4, leaf % 4);
+        loop {
+            let sides = &mut self.matches[game];
+            if sides[side] == entry {
                 return;
             }
-            sides[node % 2] = entry;
-            entry = decide(*sides);
-            node /= 2;
+            sides[side] = entry;
+            if game == 0 {
+                return;
+            }
+            entry = decide(sides);
+            // Match 0 has the children 1..=4, match 1 the children 5..=8, and so on.
+            (game, side) = ((game - 1) / 4, (game - 1) % 4);
         }
     }
 }
 
-/// The left side has the lower leaves, so it wins a tie.
-fn decide([left, right]: [Entry; 2]) -> Entry {
-    if right.at < left.at { right } else { left }
+/// Lower sides have the lower leaves, so they win ties.
+fn decide(sides: &[Entry; 4]) -> Entry {
+    let earlier = |left: Entry, right: Entry| if right.at < left.at { right } else { left };
+    earlier(earlier(sides[0], sides[1]), earlier(sides[2], sides[3]))
 }
 
 #[cfg(test)]

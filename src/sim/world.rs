@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::SimError;
-use super::fabric::{Fabric, Frame, Wake};
+use super::fabric::{Fabric, Frame, UpFrame, Wake, about};
 use super::fault::Faults;
 use super::host::{Group, Host, Shared};
 use super::model;
@@ -187,14 +187,9 @@ impl<'a> World<'a> {
         act(&mut self.hosts[host], &mut shared);
     }
 
-    /// A frame reaches the server.
-    fn arrive(&mut self, _lane: usize, frame: super::fabric::UpFrame) {
-        let super::fabric::UpFrame {
-            batch,
-            operation,
-            sequence,
-            publish,
-        } = frame;
+    /// A frame of a host reaches the server.
+    fn arrive(&mut self, host: usize, frame: UpFrame) {
+        let (batch, operation, sequence) = (frame.batch, frame.operation, frame.sequence);
         if matches!(operation, Operation::CommitEob | Operation::Ping) {
             self.fabric.tell(&Event::ControlReceived {
                 batch,
@@ -202,6 +197,7 @@ impl<'a> World<'a> {
                 sequence,
             });
         }
+        let publish = self.hosts[host].publish(frame);
         self.serve(|server, now, sink| server.step(now, Input::Publish(publish), sink));
     }
 
@@ -270,23 +266,12 @@ impl<'a> World<'a> {
                     reply: false,
                     sequence: frame.sequence,
                 },
-                Frame::Down(batch, frame) => {
-                    let sequence = match frame {
-                        ControlFrame::Ack(ack) => ack.sequence,
-                        ControlFrame::Gap(gap) => gap.received,
-                        ControlFrame::Error { sequence, .. } => sequence,
-                        ControlFrame::PubAck(ack) => ack.count.unwrap_or_default(),
-                        ControlFrame::Refused(_) | ControlFrame::Status(_) => {
-                            crate::nats::BatchSequence(0)
-                        }
-                    };
-                    Event::Dropped {
-                        batch,
-                        cause,
-                        reply: true,
-                        sequence,
-                    }
-                }
+                Frame::Down(batch, frame) => Event::Dropped {
+                    batch,
+                    cause,
+                    reply: true,
+                    sequence: about(frame).1,
+                },
             };
             self.fabric.tell(&event);
         }
