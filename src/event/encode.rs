@@ -191,21 +191,23 @@ impl Event {
 
 /// Hashes a run: equal hashes mean equal runs, event for event.
 ///
-/// Words are gathered into a buffer and hashed in bulk with XXH3, which costs a fraction of feeding
-/// them one by one.
+/// Words are gathered and hashed in bulk with XXH3, which costs a fraction of feeding them one by
+/// one.
 pub struct TraceHasher {
     hasher: Xxh3,
-    buffer: Vec<u8>,
+    words: Vec<u64>,
     events: u64,
 }
 
-const BUFFER_BYTES: usize = 4_096;
+/// Words that are hashed at once, and how many are turned into bytes at a time.
+const BULK: usize = 1_020;
+const STRETCH: usize = 60;
 
 impl Default for TraceHasher {
     fn default() -> Self {
         Self {
             hasher: Xxh3::new(),
-            buffer: Vec::with_capacity(BUFFER_BYTES + 64),
+            words: Vec::with_capacity(BULK),
             events: 0,
         }
     }
@@ -219,22 +221,29 @@ impl TraceHasher {
 
     /// The hash of all events seen.
     pub fn finish(mut self) -> u64 {
-        self.hasher.update(&self.buffer);
+        self.flush();
         self.hasher.digest()
+    }
+
+    fn flush(&mut self) {
+        let mut bytes = [0; 8 * STRETCH];
+        for stretch in self.words.chunks(STRETCH) {
+            for (place, word) in bytes.chunks_exact_mut(8).zip(stretch) {
+                place.copy_from_slice(&word.to_le_bytes());
+            }
+            self.hasher.update(&bytes[..8 * stretch.len()]);
+        }
+        self.words.clear();
     }
 }
 
 impl Observer for TraceHasher {
+    #[inline]
     fn see(&mut self, at: Time, event: &Event) {
-        let mut bytes = [0; 40];
-        for (place, word) in bytes.chunks_exact_mut(8).zip(event.encode(at)) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
-        self.buffer.extend_from_slice(&bytes);
+        self.words.extend_from_slice(&event.encode(at));
         self.events += 1;
-        if self.buffer.len() >= BUFFER_BYTES {
-            self.hasher.update(&self.buffer);
-            self.buffer.clear();
+        if self.words.len() >= BULK {
+            self.flush();
         }
     }
 }

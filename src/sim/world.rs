@@ -57,6 +57,11 @@ impl<'a> World<'a> {
         let network = settings.network.clone().unwrap_or_default();
         let faults = Faults::new(&settings.faults, publishers);
         let mut fabric = Fabric::new(publishers as usize, &network, faults, seed, observer);
+        let horizon = fabric.queue.horizon();
+        if settings.time_limit.0 >= horizon {
+            let message = format!("allowed is less than {horizon} with {publishers} publishers");
+            return Err(SimError::new("time_limit", &message));
+        }
         let mut server = model::server(settings)?;
 
         let groups: Vec<_> = settings
