@@ -16,6 +16,9 @@ pub struct PubAckAgreesWithTheStream {
     /// The highest message was refused: as a commit it does not count.
     highest_refused: bool,
     last_stored: StreamSequence,
+    /// The server has forgotten the batch: its PubAck may still wait to be sent, and what arrives
+    /// from here on is no part of it.
+    over: bool,
 }
 
 impl Judge for PubAckAgreesWithTheStream {
@@ -30,6 +33,7 @@ impl Judge for PubAckAgreesWithTheStream {
             highest: BatchSequence(0),
             highest_refused: false,
             last_stored: StreamSequence(0),
+            over: false,
         }
     }
 
@@ -45,7 +49,8 @@ impl Judge for PubAckAgreesWithTheStream {
                 self.last_stored = stream_sequence;
             }
             Event::Deduplicated { sequence, .. } => self.persisted(sequence),
-            Event::Rejected { sequence, .. } => self.met(sequence, true),
+            Event::Rejected { sequence, .. } if !self.over => self.met(sequence, true),
+            Event::BatchForgotten { .. } => self.over = true,
             // A gap found by an end of batch or a ping moves the count up to the one before it.
             Event::GapSent { received, .. } if received.0 > 0 => {
                 self.met(BatchSequence(received.0 - 1), false);
