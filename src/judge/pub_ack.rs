@@ -23,8 +23,8 @@ pub struct PubAckAgreesWithTheStream {
 
 impl Judge for PubAckAgreesWithTheStream {
     const NAME: &'static str = "pub-ack-agrees-with-the-stream";
-    const CLAUSE: &'static str =
-        "ADR-50, Server Behavior Design: BatchSize and the sequence of the PubAck";
+    const CLAUSE: &'static str = "fast.pub-ack.count, fast.pub-ack.count-fail, fast.pub-ack.sequence, \
+         fast.gap.fail, fast.gap.order: the PubAck says how far the batch came";
 
     fn new(start: &Start) -> Self {
         Self {
