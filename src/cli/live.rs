@@ -38,7 +38,8 @@ Exit codes: 0 the run did what its file expects, 1 it did not, 2 bad usage or in
 
 /// Objects when the stream that is read back breaks what publishers were promised.
 const READ_BACK_JUDGE: &str = "the-stream-has-what-acks-cover";
-const READ_BACK_CLAUSE: &str = "ADR-50, Flow Control: BatchFlowAck.Sequence";
+const READ_BACK_CLAUSE: &str =
+    "fast.ack.covers-fail, fast.gap.order, fast.gap.report: the stream holds what was promised";
 
 /// Run files with real clients against real servers
 #[derive(Args, Debug)]

@@ -19,7 +19,8 @@ pub struct AcksCoverWhatTheyClaim {
 
 impl Judge for AcksCoverWhatTheyClaim {
     const NAME: &'static str = "acks-cover-what-they-claim";
-    const CLAUSE: &'static str = "ADR-50, Flow Control: BatchFlowAck.Sequence";
+    const CLAUSE: &'static str =
+        "fast.ack.covers-fail, fast.ack.covers-ok: an ack covers what is persisted";
 
     fn new(start: &Start) -> Self {
         Self {

@@ -21,7 +21,7 @@ pub struct AcksComeAsOftenAsPromised {
 impl Judge for AcksComeAsOftenAsPromised {
     const NAME: &'static str = "acks-come-as-often-as-promised";
     const CLAUSE: &'static str =
-        "ADR-50, Flow Control: BatchFlowAck.Messages; the initial flow is the upper bound";
+        "fast.channel.ack-every, fast.flow.every, fast.flow.bound: acks come every flow messages";
 
     fn new(start: &Start) -> Self {
         let zero = BatchSequence(0);
@@ -43,7 +43,7 @@ impl Judge for AcksComeAsOftenAsPromised {
                 self.stored = sequence;
             }
             Event::Deduplicated { .. } | Event::Rejected { .. } | Event::GapSent { .. } => {
-                self.jumped = true
+                self.jumped = true;
             }
             Event::AckSent { flow, sequence, .. } => self.judge(flow, sequence, bench),
             Event::PubAckSent { count, .. } if count.0 > self.due() && !self.jumped => {

@@ -21,7 +21,8 @@ pub struct NothingSentThroughAShutGate {
 
 impl Judge for NothingSentThroughAShutGate {
     const NAME: &'static str = "nothing-sent-through-a-shut-gate";
-    const CLAUSE: &'static str = "ADR-50, Flow Control: the client stops at its outstanding acks";
+    const CLAUSE: &'static str =
+        "fast.flow.gate, fast.start.wait: a client stops at its outstanding acks";
 
     fn new(start: &Start) -> Self {
         let outstanding_acks = u8::try_from(start.outstanding_acks).unwrap_or(u8::MAX);

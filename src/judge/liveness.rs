@@ -115,7 +115,7 @@ impl EveryPublisherEnds {
 impl Judge for EveryPublisherEnds {
     const NAME: &'static str = "every-publisher-ends";
     const CLAUSE: &'static str =
-        "ADR-50, Flow Control: no unrecoverable stalls; the timeout while waiting for acks";
+        "fast.flow.no-stall, fast.flow.timeout, fast.ack.final: no wait lasts for ever";
 
     fn new(start: &Start) -> Self {
         let zero = BatchSequence(0);

@@ -16,7 +16,7 @@ pub struct NothingStoredTwice {
 impl Judge for NothingStoredTwice {
     const NAME: &'static str = "nothing-stored-twice";
     const CLAUSE: &'static str =
-        "ADR-50, Message Gaps: a lower or repeated batch sequence ends the batch";
+        "fast.gap.order, fast.gap.backward: messages are stored in order, each at most once";
 
     fn new(_: &Start) -> Self {
         Self {

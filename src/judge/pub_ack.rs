@@ -16,12 +16,15 @@ pub struct PubAckAgreesWithTheStream {
     /// The highest message was refused: as a commit it does not count.
     highest_refused: bool,
     last_stored: StreamSequence,
+    /// The server has forgotten the batch: its PubAck may still wait to be sent, and what arrives
+    /// from here on is no part of it.
+    over: bool,
 }
 
 impl Judge for PubAckAgreesWithTheStream {
     const NAME: &'static str = "pub-ack-agrees-with-the-stream";
-    const CLAUSE: &'static str =
-        "ADR-50, Server Behavior Design: BatchSize and the sequence of the PubAck";
+    const CLAUSE: &'static str = "fast.pub-ack.count, fast.pub-ack.count-fail, fast.pub-ack.sequence, \
+         fast.gap.fail, fast.gap.order: the PubAck says how far the batch came";
 
     fn new(start: &Start) -> Self {
         Self {
@@ -30,6 +33,7 @@ impl Judge for PubAckAgreesWithTheStream {
             highest: BatchSequence(0),
             highest_refused: false,
             last_stored: StreamSequence(0),
+            over: false,
         }
     }
 
@@ -45,7 +49,8 @@ impl Judge for PubAckAgreesWithTheStream {
                 self.last_stored = stream_sequence;
             }
             Event::Deduplicated { sequence, .. } => self.persisted(sequence),
-            Event::Rejected { sequence, .. } => self.met(sequence, true),
+            Event::Rejected { sequence, .. } if !self.over => self.met(sequence, true),
+            Event::BatchForgotten { .. } => self.over = true,
             // A gap found by an end of batch or a ping moves the count up to the one before it.
             Event::GapSent { received, .. } if received.0 > 0 => {
                 self.met(BatchSequence(received.0 - 1), false);

@@ -349,3 +349,71 @@ impl StreamConfig {
 
 const DEFAULT_DUPLICATE_WINDOW: i64 = 120_000_000_000;
 const SHORTEST_DUPLICATE_WINDOW: i64 = 100_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complete(change: impl FnOnce(&mut StreamConfig)) -> Result<StreamConfig, u16> {
+        let mut config = StreamConfig {
+            name: "S".to_owned(),
+            ..StreamConfig::default()
+        };
+        change(&mut config);
+        config.complete(5).map_err(|failure| failure.number)
+    }
+
+    /// ADR-50 [stream.mirror.atomic, stream.mirror.fast]
+    #[test]
+    fn a_mirror_takes_no_batches_of_either_kind() {
+        let mirror = |config: &mut StreamConfig| config.mirror = Some(Value::from("Q"));
+        assert!(complete(mirror).is_ok());
+        let atomic = complete(|config| {
+            mirror(config);
+            config.allow_atomic = true;
+        });
+        assert_eq!(atomic, Err(10198));
+        let fast = complete(|config| {
+            mirror(config);
+            config.allow_batched = true;
+        });
+        assert_eq!(fast, Err(10209));
+    }
+
+    /// ADR-50 [stream.async.atomic, stream.async.fast]
+    #[test]
+    fn writing_in_the_background_goes_with_fast_batches_only() {
+        let asynchronous = |config: &mut StreamConfig| config.persist_mode = PersistMode::Async;
+        let atomic = complete(|config| {
+            asynchronous(config);
+            config.allow_atomic = true;
+        });
+        assert_eq!(atomic, Err(10052));
+        let fast = complete(|config| {
+            asynchronous(config);
+            config.allow_batched = true;
+        });
+        assert!(fast.is_ok());
+    }
+
+    /// ADR-50 [stream.level, stream.switch]
+    #[test]
+    fn each_kind_of_batch_alone_and_both_together_need_a_level() {
+        let level = |atomic, batched| {
+            let config = complete(|config| {
+                config.allow_atomic = atomic;
+                config.allow_batched = batched;
+            });
+            config.map(|config| config.metadata["_nats.req.level"].clone())
+        };
+        for (atomic, batched, needed) in [
+            (false, false, "0"),
+            (true, false, "2"),
+            // The server asks for 4 where the text says 3.
+            (false, true, "4"),
+            (true, true, "4"),
+        ] {
+            assert_eq!(level(atomic, batched).as_deref(), Ok(needed));
+        }
+    }
+}

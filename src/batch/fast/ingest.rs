@@ -4,7 +4,8 @@
 //! stream's business. The order within one message: [`Ingest::arrive`], then the stream's checks,
 //! then exactly one of [`Ingest::stored`], [`Ingest::duplicate`], [`Ingest::refused`] or, where the
 //! store itself refuses, none: the message then stays pending, as it does in nats-server.
-//! Leans on `flow` and the words of `nats`. Shapes: ADR-50, "Message Gaps", "Flow Control".
+//! Leans on `flow` and the words of `nats`. ADR-50 [fast.gap.fail, fast.gap.ok, fast.gap.backward,
+//! fast.check.fail, fast.check.ok, fast.pub-ack.count, fast.ping.repeats, fast.ping.gap].
 
 use super::flow::{FlowPolicy, Policy, Pressure};
 use crate::batch::message::ReplyTo;

@@ -1,6 +1,6 @@
 //! The gate of a fast publisher: how far it may run ahead of the server's acks.
 //!
-//! Leans on the words of `nats`. ADR-50, "Flow Control": wait while
+//! Leans on the words of `nats`. ADR-50 [fast.flow.gate]: wait while
 //! `acked + flow x outstanding acks <= sent`.
 
 use crate::nats::BatchSequence;

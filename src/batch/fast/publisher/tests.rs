@@ -367,3 +367,113 @@ fn a_first_ack_that_is_lost_is_asked_for() {
     );
     assert_eq!(scene.ack(0, 10), [Action::Ready]);
 }
+
+/// ADR-50 [fast.start.wait, fast.client.both-replies]
+#[test]
+fn an_error_or_a_pub_ack_in_place_of_the_first_ack_ends_the_batch() {
+    let mut scene = Scene::new(10, 2, GapMode::Fail, Profile::ADR);
+    scene.step(Input::Offer);
+    let out = scene.step(Input::Reply(ControlFrame::Refused(10_205)));
+    assert_eq!(out, [ended(Outcome::Refused, 10_205, 0, None)]);
+
+    let mut scene = Scene::new(10, 2, GapMode::Fail, Profile::ADR);
+    scene.step(Input::Offer);
+    let reply = pub_ack(0, 0);
+    let out = scene.step(Input::Reply(ControlFrame::PubAck(reply)));
+    assert_eq!(out, [ended(Outcome::EndedByServer, 0, 0, Some(reply))]);
+}
+
+/// ADR-50 [fast.client.commit-wait]
+#[test]
+fn a_batch_of_one_message_commits_at_once() {
+    let mut scene = Scene::new(10, 2, GapMode::Fail, Profile::ADR);
+    assert_eq!(scene.step(Input::Commit), [publish(Operation::Commit, 1)]);
+    let reply = pub_ack(1, 1);
+    let end = ended(Outcome::Committed, 0, 1, Some(reply));
+    assert_eq!(scene.step(Input::Reply(ControlFrame::PubAck(reply))), [end]);
+}
+
+/// ADR-50 [fast.client.commit-wait]
+#[test]
+fn acks_behind_the_commit_are_passed_over() {
+    let mut scene = Scene::new(2, 1, GapMode::Fail, Profile::ADR);
+    scene.step(Input::Offer);
+    scene.ack(0, 2);
+    scene.step(Input::Offer);
+    scene.ack(2, 2);
+    scene.step(Input::Offer);
+    scene.step(Input::CommitEob);
+    for (sequence, messages) in [(2, 1), (3, 2)] {
+        assert_eq!(scene.ack(sequence, messages), []);
+        assert!(!scene.publisher.is_ready(), "nothing follows a commit");
+    }
+    let reply = pub_ack(3, 3);
+    let end = ended(Outcome::Committed, 0, 3, Some(reply));
+    assert_eq!(scene.step(Input::Reply(ControlFrame::PubAck(reply))), [end]);
+}
+
+/// ADR-50 [fast.ping.sequence]
+#[test]
+fn a_ping_names_the_highest_sequence_and_takes_none() {
+    let mut scene = Scene::new(3, 1, GapMode::Fail, Profile::ADR);
+    scene.step(Input::Offer);
+    scene.ack(0, 3);
+    assert_eq!(scene.offer_all(), 3);
+    assert_eq!(scene.wake().1, [publish(Operation::Ping, 3)]);
+    assert_eq!(scene.wake().1, [publish(Operation::Ping, 3)]);
+    scene.ack(3, 3);
+    assert_eq!(
+        scene.step(Input::Offer),
+        [publish(Operation::Append, 4), Action::Ready]
+    );
+}
+
+/// ADR-50 [fast.gap.informs]
+#[test]
+fn a_gap_moves_neither_the_ack_sequence_nor_the_flow() {
+    let mut scene = Scene::new(5, 2, GapMode::Ok, Profile::ADR);
+    scene.step(Input::Offer);
+    scene.ack(0, 5);
+    assert_eq!(scene.offer_all(), 10);
+    let gap = Gap {
+        expected: BatchSequence(3),
+        received: BatchSequence(10),
+    };
+    assert_eq!(scene.step(Input::Reply(ControlFrame::Gap(gap))), []);
+    assert_eq!(scene.publisher.acknowledged(), BatchSequence(0));
+    assert!(!scene.publisher.is_ready(), "the gate is as it was");
+    assert_eq!(scene.ack(5, 5), [Action::Unblocked, Action::Ready]);
+    assert_eq!(scene.offer_all(), 15);
+}
+
+/// ADR-50 [fast.client.flow, fast.flow.recompute]
+#[test]
+fn a_flow_that_is_raised_counts_from_the_next_message_on() {
+    let mut scene = Scene::new(500, 2, GapMode::Fail, Profile::ADR);
+    scene.step(Input::Offer);
+    assert_eq!(scene.ack(0, 1), [Action::Ready]);
+    assert_eq!(scene.offer_all(), 2, "not the flow that was asked for");
+    scene.ack(1, 2);
+    assert_eq!(scene.offer_all(), 5);
+    scene.ack(3, 4);
+    assert_eq!(scene.offer_all(), 11);
+}
+
+/// ADR-50 [fast.error.client-stop]
+#[test]
+fn in_gap_mode_fail_an_error_stops_sending_and_waits_for_the_pub_ack() {
+    let mut scene = Scene::new(2, 1, GapMode::Fail, Profile::ADR);
+    scene.step(Input::Offer);
+    scene.ack(0, 2);
+    scene.offer_all();
+    let error = ControlFrame::Error {
+        sequence: BatchSequence(2),
+        code: 10_071,
+    };
+    assert_eq!(scene.step(Input::Reply(error)), [Action::Unblocked]);
+    assert!(!scene.publisher.is_ready());
+    assert_eq!(scene.ack(1, 2), [], "no ack lets it send again");
+    let reply = pub_ack(1, 1);
+    let end = ended(Outcome::EndedByServer, 10_071, 1, Some(reply));
+    assert_eq!(scene.step(Input::Reply(ControlFrame::PubAck(reply))), [end]);
+}
