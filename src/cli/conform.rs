@@ -2,22 +2,29 @@
 //!
 //! Leans on `conform`, and on `report` for writing files.
 
-use std::io::Write as _;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use clap::Args;
+use clap::{Args, ValueHint};
+use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use super::Failure;
+use super::print;
+use super::server::check_version;
 use crate::conform::vector::VectorFile;
 use crate::conform::{
     Address, Against, Interrupt, Options, Outcome, Stop, Summary, parse, record_all, run,
 };
-use crate::report::write_atomically;
+use crate::report::{AtomicFile, shell_word};
 use crate::scenario::InputError;
+
+/// Largest file of recordings that is read.
+const LARGEST_BYTES: u64 = 64 << 20;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,7 +44,7 @@ Exit codes: 0 every case that was run came out as recorded, 1 some did not, 2 ba
 #[command(after_help = EXAMPLES)]
 pub(super) struct ConformArguments {
     /// Files of recorded exchanges
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
     /// What to hold against the recordings: the model, servers started for the run, or a running
     /// server
@@ -47,9 +54,9 @@ pub(super) struct ConformArguments {
     #[arg(long, value_name = "V")]
     server_version: Option<String>,
     /// Write what the server answers as a new file of recordings, instead of comparing
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     record: Option<PathBuf>,
-    /// Print the result as one JSON document
+    /// Print one JSON document on stdout instead of text
     #[arg(long)]
     json: bool,
 }
@@ -69,6 +76,14 @@ fn against(text: &str) -> Result<Against, String> {
 /// # Errors
 /// Bad files, a server that is not there, differences, or a signal.
 pub(super) fn conform(arguments: &ConformArguments) -> Result<(), Failure> {
+    if let Some(version) = &arguments.server_version {
+        check_version(version)?;
+    }
+    if arguments.record.is_some() && arguments.against == Against::Model {
+        return Err(Failure::Usage(
+            "--record needs a real server: add --against local or --against URL".to_owned(),
+        ));
+    }
     let files = read(&arguments.files)?;
     let interrupt = catch_signals()
         .map_err(|error| Failure::Surroundings(format!("no signal handler: {error}")))?;
@@ -76,16 +91,13 @@ pub(super) fn conform(arguments: &ConformArguments) -> Result<(), Failure> {
         against: arguments.against.clone(),
         server_version: arguments.server_version.clone(),
         may_fetch: true,
-        notice: |text| eprintln!("{text}"),
+        notice: print::note,
         recording: arguments.record.is_some(),
         interrupt,
     };
     match &arguments.record {
-        Some(_) if options.against == Against::Model => Err(Failure::Usage(
-            "--record needs a real server: add --against local or --against URL".to_owned(),
-        )),
-        Some(target) => record(target, &files, &options),
-        None => compare(&files, &options, arguments.json),
+        Some(target) => record(target, &files, &options, arguments.json),
+        None => compare(&files, &options, arguments),
     }
 }
 
@@ -107,66 +119,131 @@ fn read(paths: &[PathBuf]) -> Result<Vec<VectorFile>, Failure> {
         .iter()
         .map(|path| {
             let file = path.display().to_string();
-            let text = std::fs::read_to_string(path).map_err(|error| InputError {
+            let bad = |message: String| InputError {
                 file: file.clone(),
                 line: None,
                 key: None,
-                message: format!("cannot be read: {error}"),
-            })?;
+                message,
+            };
+            let mut bytes = Vec::new();
+            File::open(path)
+                .and_then(|file| file.take(LARGEST_BYTES + 1).read_to_end(&mut bytes))
+                .map_err(|error| bad(format!("cannot be read: {error}")))?;
+            if bytes.len() as u64 > LARGEST_BYTES {
+                return Err(
+                    bad("is larger than 64 MiB, the largest file allowed".to_owned()).into(),
+                );
+            }
+            let text = String::from_utf8(bytes).map_err(|_| bad("is not UTF-8 text".to_owned()))?;
             Ok(parse(&file, &text)?)
         })
         .collect()
 }
 
-fn compare(files: &[VectorFile], options: &Options, json: bool) -> Result<(), Failure> {
+fn compare(
+    files: &[VectorFile],
+    options: &Options,
+    arguments: &ConformArguments,
+) -> Result<(), Failure> {
     let (summary, result) = run(files, options, &mut |name, outcome| {
         let word = match outcome {
             Outcome::Passed => "ok",
             Outcome::Failed(_) => "FAILED",
             Outcome::Skipped(_) => return,
         };
-        eprintln!("{word:7} {}", name.escape_debug());
+        print::log(&format!("{word:7} {}", name.escape_debug()));
     });
-    print(&summary, json)?;
-    result.map_err(failure)?;
+    print::out(&text_of(&summary, arguments.json)?)?;
+    result.map_err(|stop| {
+        failure(
+            stop,
+            "what was compared so far is on stdout, marked partial",
+        )
+    })?;
     if summary.is_conform() {
-        Ok(())
-    } else {
-        let failed = summary.failed.len();
-        let cases = if failed == 1 { "case" } else { "cases" };
-        Err(Failure::Unexpected(format!(
-            "{failed} {cases} came out otherwise than recorded"
-        )))
+        return Ok(());
     }
+    let failed = summary.failed.len();
+    let cases = if failed == 1 { "case" } else { "cases" };
+    Err(Failure::Unexpected(format!(
+        "{failed} {cases} came out otherwise than recorded; they run again with\n  {}",
+        replay(arguments)
+    )))
 }
 
-fn print(summary: &Summary, json: bool) -> Result<(), Failure> {
-    let text = if json {
-        serde_json::to_string_pretty(summary)
-            .map_err(|error| Failure::Surroundings(format!("no JSON: {error}")))?
-    } else {
-        summary.to_string()
+fn text_of(summary: &Summary, json: bool) -> Result<String, Failure> {
+    if json {
+        let text = serde_json::to_string_pretty(summary)
+            .map_err(|error| Failure::Surroundings(format!("no JSON: {error}")))?;
+        return Ok(text + "\n");
+    }
+    let partial = if summary.partial { "partial: " } else { "" };
+    Ok(format!("{partial}{summary}\n"))
+}
+
+/// The command that compares again.
+fn replay(arguments: &ConformArguments) -> String {
+    let mut command = "tidegate conform".to_owned();
+    for file in &arguments.files {
+        command.push(' ');
+        command.push_str(&shell_word(&file.display().to_string()));
+    }
+    match &arguments.against {
+        Against::Model => {}
+        Against::Local => command.push_str(" --against local"),
+        Against::Server(address) => {
+            // Without credentials.
+            let url = format!("nats://{}", address.host);
+            command.push_str(&format!(" --against {}", shell_word(&url)));
+        }
+    }
+    if let Some(version) = &arguments.server_version {
+        command.push_str(&format!(" --server-version {}", shell_word(version)));
+    }
+    command
+}
+
+fn record(
+    target: &Path,
+    files: &[VectorFile],
+    options: &Options,
+    json: bool,
+) -> Result<(), Failure> {
+    let cannot = |error: std::io::Error| {
+        Failure::Surroundings(format!("{}: cannot be written: {error}", target.display()))
     };
-    writeln!(std::io::stdout(), "{text}")
-        .map_err(|error| Failure::Surroundings(format!("cannot write to stdout: {error}")))
-}
-
-fn record(target: &Path, files: &[VectorFile], options: &Options) -> Result<(), Failure> {
+    // Before anything is run: a recording takes its time.
+    let mut file = AtomicFile::create(target).map_err(cannot)?;
     let (recorded, skipped) = record_all(files, options, &mut |name| {
-        eprintln!("        {}", name.escape_debug());
+        print::log(&format!("        {}", name.escape_debug()));
     })
-    .map_err(failure)?;
+    .map_err(|stop| failure(stop, "nothing is recorded"))?;
     for skipped in &skipped {
-        eprintln!("skipped {}: {}", skipped.name.escape_debug(), skipped.why);
+        print::log(&format!(
+            "skipped {}: {}",
+            skipped.name.escape_debug(),
+            skipped.why
+        ));
     }
-    write_atomically(target, format!("{recorded:#}\n").as_bytes()).map_err(|error| {
-        Failure::Surroundings(format!("cannot write {}: {error}", target.display()))
+    file.write_all(format!("{recorded:#}\n").as_bytes())
+        .and_then(|()| file.commit())
+        .map_err(cannot)?;
+    let cases = recorded["cases"].as_array().map_or(0, Vec::len);
+    let written = target.display().to_string();
+    print::out(&if json {
+        let document = json!({ "recorded": cases, "skipped": skipped, "file": written });
+        format!("{document:#}\n")
+    } else {
+        format!("{cases} recorded in {written}, {} skipped\n", skipped.len())
     })
 }
 
-fn failure(stop: Stop) -> Failure {
+fn failure(stop: Stop, left: &str) -> Failure {
     match stop {
-        Stop::Signal(number) => Failure::Signal(number),
+        Stop::Signal(number) => Failure::Signal {
+            number,
+            left: left.to_owned(),
+        },
         Stop::Unsupported(why) | Stop::Surroundings(why) => Failure::Surroundings(why),
     }
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use crate::scenario::InputError;
 
-/// Why a command did not end with 0. Printed as one line on stderr, then mapped to the exit code.
+/// Why a command did not end with 0. Printed on stderr, then mapped to the exit code.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The run did not do what its file expects (exit code 1).
@@ -22,8 +22,13 @@ pub enum Failure {
     #[error("{0}")]
     Surroundings(String),
     /// Ended by a signal after the partial result was written (128 + its number).
-    #[error("interrupted; what was measured so far is written, marked partial")]
-    Signal(u8),
+    #[error("interrupted; {left}")]
+    Signal {
+        /// Number of the signal.
+        number: u8,
+        /// What the command leaves, in words.
+        left: String,
+    },
 }
 
 impl Failure {
@@ -33,7 +38,7 @@ impl Failure {
             Self::Unexpected(_) => 1,
             Self::Usage(_) | Self::Input(_) => 2,
             Self::Surroundings(_) => 3,
-            Self::Signal(number) => 128 + number,
+            Self::Signal { number, .. } => 128 + number,
         })
     }
 }

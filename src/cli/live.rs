@@ -4,19 +4,23 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 use super::cost::Stopwatch;
 use super::exit::Failure;
-use super::output::Output;
+use super::files;
+use super::interrupt::EndAtOnce;
+use super::output::{Output, Wanted, default_folder};
+use super::print;
+use super::progress::{LiveProgress, Progress};
 use super::record::{Run, record};
-use crate::judge::Violation;
+use crate::judge::{Judges, Violation};
 use crate::live::{
-    Ended, Interrupts, LiveError, LiveOutcome, LocalServers, Options, ReadBack, RunOptions,
-    Surroundings, Target, check_scenario, find_server,
+    Connector, Ended, Interrupts, LiveError, LiveOutcome, LocalServers, Options, ReadBack,
+    RunOptions, Surroundings, Target, check_scenario, find_server,
 };
 use crate::machine::Time;
-use crate::report::{RunResult, World, replay_command};
+use crate::report::{RunResult, World, replay_command, shell_word};
 use crate::scenario::Scenario;
 use crate::seed::Seed;
 use crate::watch::{Seen, Watch};
@@ -46,8 +50,8 @@ const READ_BACK_CLAUSE: &str =
 #[command(after_help = EXAMPLES)]
 pub(super) struct LiveArguments {
     /// Scenario or workload files
-    #[arg(required = true, value_name = "FILE")]
-    files: Vec<String>,
+    #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    files: Vec<PathBuf>,
     /// Servers to connect to; credentials as user:password@ or token@
     #[arg(
         long,
@@ -59,17 +63,19 @@ pub(super) struct LiveArguments {
     /// Start so many servers of our own: 1, or a cluster of 3
     #[arg(long, value_name = "N", value_parser = parse_local)]
     local: Option<u8>,
+    /// Seed of arrivals, sizes and contents; the default is the file's, else 1
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     /// Change a key of the file, such as publishers.0.flow=50; repeatable
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Write results there; the default is results/NAME-live-seedN
-    #[arg(long, value_name = "DIR")]
+    /// Write results there; the default is results/NAME-live-seedN, and no folder with --json
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     out: Option<PathBuf>,
     /// Print one JSON document on stdout instead of a table
     #[arg(long)]
     json: bool,
-    /// Refuse what would be a note: sections of the file that a live run leaves out, a stream that
-    /// is there already
+    /// Refuse what else is a note: sections that a live run leaves out, a stream that is there
     #[arg(long)]
     strict: bool,
     /// Leave the stream in place
@@ -87,49 +93,83 @@ fn parse_local(text: &str) -> Result<u8, String> {
 
 /// Runs the command.
 pub(super) fn live(arguments: &LiveArguments) -> Result<(), Failure> {
+    // Until publishers listen, a signal ends the process, and its servers too.
+    let end_at_once = EndAtOnce::catch()?;
     let scenarios = read(arguments)?;
+    let names: Vec<&str> = scenarios.iter().map(|one| one.file.as_str()).collect();
+    let seed = match scenarios.as_slice() {
+        [only] => Some(seed(arguments, only).0),
+        _ => None,
+    };
+    let mut output = Output::open(Wanted {
+        folder: arguments.out.as_deref(),
+        json: arguments.json,
+        default_folder: default_folder(World::Live, &names, seed),
+        runs: scenarios.len(),
+    })?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::Surroundings(format!("no runtime: {error}")))?;
-    // before signals are taken over: until then one ends the process at once, and its servers too
     let (local, urls) = servers(arguments)?;
-    let (results, signal) = runtime.block_on(run_all(arguments, &scenarios, &urls))?;
-    if let Some(local) = local {
-        local.stop()?;
-    }
-    let told = if results.is_empty() {
-        Ok(())
-    } else {
-        Output::new(arguments.out.clone(), arguments.json).tell(results)
+    let progress = Progress::new(1);
+    let mut session = Session {
+        arguments,
+        urls: &urls,
+        progress: &progress,
+        output: &mut output,
+        done: 0,
     };
-    signal.map_or(told, |signal| Err(Failure::Signal(signal)))
+    let ran = runtime.block_on(async {
+        let mut interrupts = Interrupts::new()?;
+        end_at_once.set(false);
+        session.run_all(&scenarios, &mut interrupts).await
+    });
+    let done = session.done;
+    end_at_once.set(true);
+    progress.finish();
+    let stopped = local.map_or(Ok(()), LocalServers::stop);
+    // What was measured first: it stands whatever else went wrong.
+    let told = output.finish(done < scenarios.len())?;
+    let signal = ran?;
+    stopped?;
+    told.outcome(signal)
+}
+
+fn seed(arguments: &LiveArguments, scenario: &Scenario) -> Seed {
+    Seed(arguments.seed.unwrap_or(scenario.settings.seed))
 }
 
 fn read(arguments: &LiveArguments) -> Result<Vec<Scenario>, Failure> {
+    check_servers(&arguments.servers)?;
     let mut scenarios = Vec::with_capacity(arguments.files.len());
-    for file in &arguments.files {
-        let mut scenario = Scenario::read(file)?;
+    for file in files::named(&arguments.files)? {
+        let mut scenario = Scenario::read(&file)?;
         let replicas_said =
-            says_replicas(file) || arguments.set.iter().any(|set| sets_replicas(set));
+            scenario.says("stream.replicas") || arguments.set.iter().any(|set| sets_replicas(set));
         if arguments.local == Some(3) && !replicas_said {
             scenario.settings.stream.replicas = 3;
         }
         scenario.apply_set(&arguments.set)?;
+        if arguments.strict {
+            scenario.check_live()?;
+        }
         for note in check_scenario(&scenario, arguments.strict)? {
-            eprintln!("tidegate: {}: {note}", scenario.file);
+            print::note(&format!("{}: {note}", scenario.file));
         }
         scenarios.push(scenario);
     }
     Ok(scenarios)
 }
 
-/// Whether the file itself says `stream.replicas`; what cannot be read was refused before.
-fn says_replicas(file: &str) -> bool {
-    let text = std::fs::read_to_string(file).unwrap_or_default();
-    let table: toml::Table = text.parse().unwrap_or_default();
-    let stream = table.get("stream");
-    stream.is_some_and(|stream| stream.get("replicas").is_some())
+fn check_servers(servers: &[String]) -> Result<(), Failure> {
+    match Connector::new(servers) {
+        Ok(_) => Ok(()),
+        Err(LiveError::Unreachable { servers, reason }) => {
+            Err(Failure::Usage(format!("--servers {servers}: {reason}")))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn sets_replicas(set: &str) -> bool {
@@ -142,89 +182,141 @@ fn servers(arguments: &LiveArguments) -> Result<(Option<LocalServers>, Vec<Strin
     if !arguments.servers.is_empty() {
         return Ok((None, arguments.servers.clone()));
     }
-    let mut progress = |text: &str| eprintln!("tidegate: {text}");
-    let found = find_server(None, &Surroundings::of_process(), &mut progress)?;
+    let found = find_server(None, &Surroundings::of_process(), &mut print::note)?;
     let count = usize::from(arguments.local.unwrap_or(1));
     let local = LocalServers::start(count, &Options::new(found.path))?;
     let urls = local.urls().to_vec();
     Ok((Some(local), urls))
 }
 
-/// Runs the files one after the other, until a signal.
-async fn run_all(
-    arguments: &LiveArguments,
-    scenarios: &[Scenario],
-    urls: &[String],
-) -> Result<(Vec<RunResult>, Option<u8>), Failure> {
-    let mut interrupts = Interrupts::new()?;
-    let mut results = Vec::with_capacity(scenarios.len());
-    for scenario in scenarios {
-        let target = tokio::select! {
-            biased;
-            signal = interrupts.next() => return Ok((results, Some(signal))),
-            target = Target::prepare(urls, &scenario.settings.stream) => target?,
-        };
-        if !target.created() {
-            let note = format!(
-                "stream {} is there already; it is used, and stays",
-                target.stream()
-            );
-            if arguments.strict {
-                return Err(Failure::Usage(note));
-            }
-            eprintln!("tidegate: {note}");
-        }
-        let done = run_one(arguments, scenario, &target, &mut interrupts).await;
-        let removed = if arguments.keep {
-            Ok(())
-        } else {
-            target.remove().await
-        };
-        let (result, signal) = done?;
-        results.extend(result);
-        removed?;
-        if signal.is_some() {
-            return Ok((results, signal));
-        }
-    }
-    Ok((results, None))
+/// Everything that the runs of one command share.
+struct Session<'a> {
+    arguments: &'a LiveArguments,
+    urls: &'a [String],
+    progress: &'a Progress,
+    output: &'a mut Output,
+    /// Runs with a result.
+    done: usize,
 }
 
-async fn run_one(
-    arguments: &LiveArguments,
-    scenario: &Scenario,
-    target: &Target,
-    interrupts: &mut Interrupts,
-) -> Result<(Option<RunResult>, Option<u8>), Failure> {
-    let stopwatch = Stopwatch::start();
-    let seed = Seed(scenario.settings.seed);
-    let mut watch = Watch::new(&scenario.settings, false, None);
-    let options = RunOptions {
-        seed,
-        read_back: true,
-    };
-    let outcome =
-        crate::live::run(scenario, target, &mut [&mut watch], &options, interrupts).await?;
-    let end = outcome.published_until;
-    let mut seen = watch.finish(end);
-    if let Some(found) = &outcome.read_back {
-        add_read_back(found, end, &mut seen);
+impl Session<'_> {
+    /// Runs the files one after the other, until a signal; gives its number.
+    async fn run_all(
+        &mut self,
+        scenarios: &[Scenario],
+        interrupts: &mut Interrupts,
+    ) -> Result<Option<u8>, Failure> {
+        for scenario in scenarios {
+            let target = tokio::select! {
+                biased;
+                signal = interrupts.next() => return Ok(Some(signal)),
+                target = Target::prepare(self.urls, &scenario.settings.stream) => target?,
+            };
+            if !target.created() {
+                let note = format!(
+                    "stream {} is there already; it is used, and stays",
+                    target.stream()
+                );
+                if self.arguments.strict {
+                    return Err(Failure::Usage(note));
+                }
+                print::note(&note);
+            }
+            let done = self.run_one(scenario, &target, interrupts).await;
+            let removed = if self.arguments.keep {
+                Ok(())
+            } else {
+                target.remove().await
+            };
+            let signal = done?;
+            removed?;
+            if signal.is_some() {
+                return Ok(signal);
+            }
+        }
+        Ok(None)
     }
-    let cost = stopwatch.stop(seen.summary.totals.published, end.as_nanos());
-    let run = Run {
-        world: World::Live,
-        scenario,
-        seed,
-        partial: outcome.is_partial(),
-        cost,
-        replay: replay_command(World::Live, &scenario.file, seed.0, &arguments.set),
-        notes: notes(&outcome),
-    };
-    let signal = match outcome.ended {
-        Ended::Signal(signal) => Some(signal),
-        Ended::Complete | Ended::TimeLimit => None,
-    };
-    Ok((Some(RunResult::new(record(run, seen))), signal))
+
+    /// Does one run; gives the signal that ended it.
+    async fn run_one(
+        &mut self,
+        scenario: &Scenario,
+        target: &Target,
+        interrupts: &mut Interrupts,
+    ) -> Result<Option<u8>, Failure> {
+        let stopwatch = Stopwatch::start();
+        let settings = &scenario.settings;
+        let seed = seed(self.arguments, scenario);
+        let mut watch = Watch::new(settings, false, None);
+        let mut progress = LiveProgress::new(self.progress, settings.time_limit.0);
+        let options = RunOptions {
+            seed,
+            read_back: true,
+        };
+        let outcome = crate::live::run(
+            scenario,
+            target,
+            &mut [&mut watch, &mut progress],
+            &options,
+            interrupts,
+        )
+        .await;
+        let (end, partial, notes) = match &outcome {
+            Ok(outcome) => {
+                let partial = matches!(outcome.ended, Ended::Signal(_));
+                (outcome.published_until, partial, notes(outcome))
+            }
+            // Broken off: what was seen until then is a result, if a partial one.
+            Err(error) => match progress.newest() {
+                Some(newest) => (newest, true, vec![format!("broken off: {error}")]),
+                None => (Time::ZERO, true, Vec::new()),
+            },
+        };
+        let mut seen = watch.finish(end);
+        if let Ok(LiveOutcome {
+            read_back: Some(found),
+            ..
+        }) = &outcome
+        {
+            add_read_back(found, end, &mut seen);
+        }
+        let cost = stopwatch.stop(seen.summary.totals.published, end.as_nanos());
+        let run = Run {
+            world: World::Live,
+            scenario,
+            seed,
+            partial,
+            cost,
+            replay: self.replay(scenario, seed, target),
+            notes,
+        };
+        if outcome.is_ok() || progress.newest().is_some() {
+            self.done += usize::from(outcome.is_ok());
+            self.output.add(RunResult::new(record(run, seen)))?;
+        }
+        match outcome?.ended {
+            Ended::Signal(signal) => Ok(Some(signal)),
+            Ended::Complete | Ended::TimeLimit => Ok(None),
+        }
+    }
+
+    /// The command that runs it again; credentials are left out.
+    fn replay(&self, scenario: &Scenario, seed: Seed, target: &Target) -> String {
+        let arguments = self.arguments;
+        let mut command = replay_command(World::Live, &scenario.file, seed.0, &arguments.set);
+        if !arguments.servers.is_empty() {
+            let servers = target.connector().shown().replace(", ", ",");
+            command.push_str(&format!(" --servers {}", shell_word(&servers)));
+        } else if let Some(local) = arguments.local {
+            command.push_str(&format!(" --local {local}"));
+        }
+        for (word, said) in [("strict", arguments.strict), ("keep", arguments.keep)] {
+            if said {
+                command.push_str(&format!(" --{word}"));
+            }
+        }
+        command
+    }
 }
 
 /// The server's side of a live run, which no event tells while it happens.
@@ -234,7 +326,7 @@ fn add_read_back(found: &ReadBack, end: Time, seen: &mut Seen) {
     totals.lost = Some(found.lost);
     totals.stored_again = found.duplicates;
     let violations = found.findings.iter().map(|finding| Violation {
-        judge: READ_BACK_JUDGE,
+        judge: Judges::OF_READ_BACK,
         clause: READ_BACK_CLAUSE,
         at: end,
         publisher: Some(finding.publisher),
@@ -258,17 +350,43 @@ fn notes(outcome: &LiveOutcome) -> Vec<String> {
             failure.publisher.0, failure.group, end.outcome, end.detail
         ));
     }
-    match &outcome.read_back {
-        None => notes.push("the stream was not read back".to_owned()),
-        Some(found) if !found.complete || found.foreign > 0 || found.evicted > 0 => {
-            notes.push(format!(
-                "read back with {} messages of others and {} dropped by the stream at its limits",
-                found.foreign, found.evicted
-            ));
-        }
-        Some(_) => {}
+    if outcome.ended == Ended::TimeLimit {
+        notes.push("the time limit of the file ended the run".to_owned());
     }
+    notes.push(match &outcome.read_back {
+        None => "the stream was not read back".to_owned(),
+        Some(found) => read_back_note(found),
+    });
     notes
+}
+
+/// What the stream has, and whether it is what publishers were told.
+fn read_back_note(found: &ReadBack) -> String {
+    let findings = found.findings.len() as u64 + found.more_findings;
+    let mut note = format!(
+        "read back: {} stored, {} lost, {} stored again, {} out of order",
+        found.stored, found.lost, found.duplicates, found.out_of_order
+    );
+    if !found.complete || found.foreign > 0 || found.evicted > 0 {
+        note.push_str(&format!(
+            "; {} messages of others, {} dropped by the stream at its limits",
+            found.foreign, found.evicted
+        ));
+    }
+    if found.only_counted > 0 {
+        note.push_str(&format!(
+            "; {} too short to name themselves are counted by subject",
+            found.only_counted
+        ));
+    }
+    match findings {
+        0 => note.push_str("; this agrees with what publishers were told"),
+        1 => note.push_str("; 1 contradiction to what publishers were told"),
+        _ => note.push_str(&format!(
+            "; {findings} contradictions to what publishers were told"
+        )),
+    }
+    note
 }
 
 impl From<LiveError> for Failure {

@@ -2,17 +2,26 @@
 //!
 //! Leans on every floor below.
 
+// A closed pipe makes these macros panic: see `print`.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 mod conform;
 mod cost;
+mod crew;
+mod determinism;
 mod exit;
+mod files;
 mod interrupt;
 mod live;
 mod output;
+mod print;
 mod progress;
 mod record;
 mod report;
 mod server;
 mod sim;
+
+use interrupt::EndAtOnce;
 
 pub use exit::Failure;
 
@@ -25,9 +34,23 @@ tidegate answers three questions about NATS JetStream batch publishing (ADR-50):
 outstanding-ack settings to use, why a publisher stalled, and how much a cluster takes. The same
 files run in a deterministic simulator and against real servers.";
 
-/// Simulates and load-tests NATS JetStream batch publishing (ADR-50)
+const EXAMPLES: &str = "\
+Examples:
+  tidegate sim sims/nats/quickstart.toml
+  tidegate live sims/nats/quickstart.toml --local 1
+  tidegate conform tests/vectors/*.json
+  tidegate report results/*/result.json
+  tidegate server fetch";
+
+const COMPLETION_EXAMPLES: &str = "\
+Examples:
+  tidegate completions bash > ~/.local/share/bash-completion/completions/tidegate
+  tidegate completions fish > ~/.config/fish/completions/tidegate.fish
+  tidegate completions zsh > \"${fpath[1]}/_tidegate\"";
+
+/// Simulate and load-test NATS JetStream batch publishing (ADR-50)
 #[derive(Parser)]
-#[command(name = "tidegate", version, propagate_version = true, long_about = ABOUT)]
+#[command(name = "tidegate", version, propagate_version = true, long_about = ABOUT, after_help = EXAMPLES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -46,13 +69,14 @@ enum Command {
     /// Find or fetch the nats-server that local runs use
     Server(server::ServerArguments),
     /// Print shell completions
+    #[command(after_help = COMPLETION_EXAMPLES)]
     Completions {
         /// Which shell
         shell: clap_complete::Shell,
     },
     /// Print the trace of one run (used by --check-determinism)
     #[command(hide = true)]
-    Trace(sim::TraceArguments),
+    Trace(determinism::TraceArguments),
 }
 
 /// Runs the command line of this process.
@@ -62,10 +86,7 @@ pub fn main() -> ExitCode {
     match run(&arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            // Text of files and servers may be in it: no control character reaches the terminal.
-            for line in format!("tidegate: {failure}").lines() {
-                eprintln!("{}", crate::report::printable(line));
-            }
+            print::note(&failure.to_string());
             failure.exit_code()
         }
     }
@@ -76,13 +97,21 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Sim(arguments) => sim::sim(arguments),
         Command::Live(arguments) => live::live(arguments),
         Command::Conform(arguments) => conform::conform(arguments),
-        Command::Report(arguments) => report::run(arguments),
+        Command::Report(arguments) => {
+            EndAtOnce::catch()?;
+            report::run(arguments)
+        }
         Command::Server(arguments) => server::server(arguments),
         Command::Completions { shell } => {
             let command = &mut Arguments::command();
-            clap_complete::generate(*shell, command, "tidegate", &mut std::io::stdout());
-            Ok(())
+            // Into memory, where writing does not fail: a closed pipe would be a panic.
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, command, "tidegate", &mut script);
+            print::out(&String::from_utf8_lossy(&script))
         }
-        Command::Trace(arguments) => sim::trace(arguments),
+        Command::Trace(arguments) => {
+            EndAtOnce::catch()?;
+            determinism::trace(arguments)
+        }
     }
 }

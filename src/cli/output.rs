@@ -1,122 +1,357 @@
-//! What a finished command leaves: result file, charts, page, and a table or JSON on stdout.
+//! What a command of runs leaves: result file, charts, page, and a table or JSON on stdout.
 //!
+//! Runs are written as they come in, so that any number of them takes no more memory than a few.
 //! Leans on `report`.
 
-use std::io::IsTerminal as _;
+use std::fs::File;
+use std::io::{self, BufWriter, Seek as _, Write};
 use std::path::{Path, PathBuf};
 
 use super::exit::Failure;
+use super::print;
 use super::report::{ChartFiles, write_run};
-use crate::report::{self, ResultFile, RunResult, RunSet};
-
-/// Where results go, and how they are told.
-pub(super) struct Output {
-    folder: Option<PathBuf>,
-    json: bool,
-}
-
-impl Output {
-    /// Results in `folder`, or in one named after the run; `json`: one document on stdout.
-    pub(super) const fn new(folder: Option<PathBuf>, json: bool) -> Self {
-        Self { folder, json }
-    }
-
-    /// Writes everything and tells the user; fails if a run did not do what its file expects.
-    pub(super) fn tell(&self, mut results: Vec<RunResult>) -> Result<(), Failure> {
-        let unexpected: Vec<String> = results
-            .iter()
-            .filter(|result| !result.expected)
-            .map(|result| result.replay.clone())
-            .collect();
-        let folder = self
-            .folder
-            .clone()
-            .unwrap_or_else(|| default_folder(&results));
-        let file = if results.len() == 1 {
-            let result = results.remove(0);
-            self.leave_one(&folder, &result)?;
-            ResultFile::Run(Box::new(result))
-        } else {
-            let set =
-                RunSet::new(results).map_err(|error| Failure::Surroundings(error.to_string()))?;
-            write(&folder.join("result.json"), |path| {
-                ResultFile::Set(Box::new(set.clone())).write(path)
-            })?;
-            ResultFile::Set(Box::new(set))
-        };
-        self.print(&file, &folder);
-        if unexpected.is_empty() {
-            return Ok(());
-        }
-        let mut message = match unexpected.len() {
-            1 => "the run did not do what its file expects; it runs again with".to_owned(),
-            count => {
-                format!("{count} runs did not do what their file expects; they run again with")
-            }
-        };
-        for replay in unexpected.iter().take(SHOWN) {
-            message.push_str("\n  ");
-            message.push_str(replay);
-        }
-        if unexpected.len() > SHOWN {
-            message.push_str("\n  and more, named in result.json");
-        }
-        Err(Failure::Unexpected(message))
-    }
-
-    /// Result file, charts and page of one run.
-    fn leave_one(&self, folder: &Path, result: &RunResult) -> Result<(), Failure> {
-        // The result first: nothing that fails later may cost what was measured.
-        let path = folder.join("result.json");
-        write(&path, |path| {
-            ResultFile::Run(Box::new(result.clone())).write(path)
-        })?;
-        write_run(result, &folder.join("report"), ChartFiles::All)?;
-        Ok(())
-    }
-
-    fn print(&self, file: &ResultFile, folder: &Path) {
-        if self.json {
-            print!("{}", file.to_json());
-            return;
-        }
-        let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        match file {
-            ResultFile::Run(result) => print!("{}", report::table(result, colour)),
-            ResultFile::Set(set) => print!("{}", report::set_table(set, colour)),
-        }
-        let what = match file {
-            ResultFile::Run(_) => "result, charts and page in",
-            ResultFile::Set(_) => "results in",
-        };
-        println!("\n{what} {}", folder.display());
-    }
-}
+use crate::report::{self, AtomicFile, ResultFile, RunResult, SetTable, SetWriter};
 
 /// Failed runs named on the terminal.
 const SHOWN: usize = 10;
 
-/// `results/NAME-seedN`, or `results/NAME` for several seeds of one file, or `results/several`.
-fn default_folder(results: &[RunResult]) -> PathBuf {
-    let stem = |result: &RunResult| {
-        Path::new(&result.file).file_stem().map_or_else(
-            || "run".to_owned(),
-            |stem| stem.to_string_lossy().into_owned(),
-        )
-    };
-    let name = match results {
-        [] => "nothing".to_owned(),
-        [only] => format!("{}-{}-seed{}", stem(only), only.world.as_str(), only.seed),
-        [first, rest @ ..] if rest.iter().all(|other| other.file == first.file) => {
-            format!("{}-{}", stem(first), first.world.as_str())
+/// How results are told.
+pub(super) struct Wanted<'a> {
+    /// `--out`.
+    pub(super) folder: Option<&'a Path>,
+    /// `--json`.
+    pub(super) json: bool,
+    /// Where results go without `--out`; see [`default_folder`].
+    pub(super) default_folder: PathBuf,
+    /// How many runs there will be.
+    pub(super) runs: usize,
+}
+
+/// Results on their way out.
+pub(super) struct Output {
+    // Before the folder, which can go only when nothing of a set in work is in it.
+    kept: Kept,
+    /// Nothing goes to a folder with `--json` alone.
+    folder: Option<Folder>,
+    json: bool,
+}
+
+enum Kept {
+    One(Option<Box<RunResult>>),
+    Several(Box<Several>),
+}
+
+/// A set in work.
+struct Several {
+    writer: SetWriter<BufWriter<Spool>>,
+    table: SetTable,
+}
+
+/// What finished output leaves.
+pub(super) struct Told {
+    left: String,
+    unexpected: Vec<String>,
+}
+
+impl Output {
+    /// Makes the folder, and finds out whether it can be written before a long run.
+    ///
+    /// # Errors
+    /// It cannot be made or written.
+    pub(super) fn open(wanted: Wanted<'_>) -> Result<Self, Failure> {
+        let folder = match (wanted.folder, wanted.json) {
+            (None, true) => None,
+            (Some(named), _) => Some(named.to_owned()),
+            (None, false) => Some(wanted.default_folder),
+        };
+        let folder = folder.map(Folder::open).transpose()?;
+        let kept = if wanted.runs == 1 {
+            Kept::One(None)
+        } else {
+            let spool = match &folder {
+                Some(folder) => AtomicFile::create(&folder.result()).map(Spool::Beside),
+                None => tempfile::tempfile().map(Spool::Nameless),
+            };
+            let writer = spool.and_then(|spool| SetWriter::new(BufWriter::new(spool)));
+            Kept::Several(Box::new(Several {
+                writer: writer.map_err(|error| cannot_write(folder.as_ref(), &error))?,
+                table: SetTable::new(print::colour()),
+            }))
+        };
+        Ok(Self {
+            kept,
+            folder,
+            json: wanted.json,
+        })
+    }
+
+    /// Takes the next result.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn add(&mut self, result: RunResult) -> Result<(), Failure> {
+        match &mut self.kept {
+            Kept::One(kept) => *kept = Some(Box::new(result)),
+            Kept::Several(several) => {
+                several.table.add(&result);
+                let added = several.writer.add(&result);
+                added.map_err(|error| cannot_write(self.folder.as_ref(), &error))?;
+            }
         }
-        _ => "several".to_owned(),
+        Ok(())
+    }
+
+    /// Writes what is left to write and tells the user. `partial`: runs are missing.
+    ///
+    /// # Errors
+    /// Something cannot be written; what can be is.
+    pub(super) fn finish(self, partial: bool) -> Result<Told, Failure> {
+        let Self { folder, json, kept } = self;
+        let left = folder.as_ref().map_or_else(
+            || "on stdout".to_owned(),
+            |folder| format!("in {}", folder.path.display()),
+        );
+        let unexpected = match kept {
+            Kept::One(None) => {
+                let left = "nothing was measured yet".to_owned();
+                return Ok(Told {
+                    left,
+                    unexpected: Vec::new(),
+                });
+            }
+            Kept::One(Some(result)) => finish_one(folder.as_ref(), json, *result)?,
+            Kept::Several(several) => finish_several(folder.as_ref(), json, *several, partial)?,
+        };
+        if !json {
+            print::out(&format!("\nresults {left}\n"))?;
+        }
+        Ok(Told {
+            left: format!("what was measured so far is {left}, marked partial"),
+            unexpected,
+        })
+    }
+}
+
+fn finish_one(
+    folder: Option<&Folder>,
+    json: bool,
+    result: RunResult,
+) -> Result<Vec<String>, Failure> {
+    let unexpected = if result.expected {
+        Vec::new()
+    } else {
+        vec![result.replay.clone()]
+    };
+    let table = report::table(&result, print::colour());
+    let file = ResultFile::Run(Box::new(result.clone()));
+    // The result first: nothing that fails later may cost what was measured. And the user sees it
+    // even where it cannot be written.
+    let kept = folder.map_or(Ok(()), |folder| {
+        let path = folder.result();
+        file.write(&path)
+            .map_err(|error| cannot_write(Some(folder), &error))?;
+        write_run(&result, &folder.path.join("report"), ChartFiles::All).map(|_| ())
+    });
+    let told = print::out(&if json { file.to_json() } else { table });
+    kept.and(told).map(|()| unexpected)
+}
+
+fn finish_several(
+    folder: Option<&Folder>,
+    json: bool,
+    several: Several,
+    partial: bool,
+) -> Result<Vec<String>, Failure> {
+    let cannot = |error: io::Error| cannot_write(folder, &error);
+    let (summary, spool) = several.writer.finish(partial).map_err(cannot)?;
+    let mut spool = spool
+        .into_inner()
+        .map_err(|error| cannot(error.into_error()))?;
+    if json {
+        spool.rewind().map_err(cannot)?;
+        print::copy(&mut spool)?;
+    } else {
+        print::out(&several.table.finish(&summary))?;
+    }
+    match spool {
+        Spool::Beside(file) => file.commit().map_err(cannot)?,
+        Spool::Nameless(_) => {}
+    }
+    Ok(summary.replay)
+}
+
+impl Told {
+    /// How the command ends; `signal` is the one that ended it early.
+    ///
+    /// # Errors
+    /// The signal, or runs that did not do what their file expects.
+    pub(super) fn outcome(self, signal: Option<u8>) -> Result<(), Failure> {
+        if let Some(number) = signal {
+            let left = self.left;
+            return Err(Failure::Signal { number, left });
+        }
+        if self.unexpected.is_empty() {
+            return Ok(());
+        }
+        let mut message = match self.unexpected.len() {
+            1 => "a run did not do what its file expects; it runs again with".to_owned(),
+            count => {
+                format!("{count} runs did not do what their files expect; they run again with")
+            }
+        };
+        for replay in self.unexpected.iter().take(SHOWN) {
+            message.push_str("\n  ");
+            message.push_str(replay);
+        }
+        if self.unexpected.len() > SHOWN {
+            message.push_str("\n  and more, named in the result");
+        }
+        Err(Failure::Unexpected(message))
+    }
+}
+
+/// `results/NAME-WORLD-seedN`, or `results/NAME-WORLD` for several seeds of one file, or
+/// `results/several-WORLD`.
+pub(super) fn default_folder(world: report::World, files: &[&str], seed: Option<u64>) -> PathBuf {
+    let world = world.as_str();
+    let name = match files {
+        [first, rest @ ..] if rest.iter().all(|other| other == first) => {
+            let stem = Path::new(first).file_stem();
+            let stem = stem.map_or_else(|| "run".into(), |stem| stem.to_string_lossy());
+            match seed {
+                Some(seed) => format!("{stem}-{world}-seed{seed}"),
+                None => format!("{stem}-{world}"),
+            }
+        }
+        _ => format!("several-{world}"),
     };
     Path::new("results").join(name)
 }
 
-fn write(path: &Path, write: impl FnOnce(&Path) -> std::io::Result<()>) -> Result<(), Failure> {
-    write(path).map_err(|error| {
-        Failure::Surroundings(format!("{}: cannot be written: {error}", path.display()))
-    })
+fn cannot_write(folder: Option<&Folder>, error: &io::Error) -> Failure {
+    let what = folder.map_or_else(
+        || "a temporary file".to_owned(),
+        |folder| folder.result().display().to_string(),
+    );
+    Failure::Surroundings(format!("{what}: cannot be written: {error}"))
+}
+
+/// The folder of the results. One that was made for them goes again if nothing came into it.
+struct Folder {
+    path: PathBuf,
+    made: bool,
+}
+
+impl Folder {
+    fn open(path: PathBuf) -> Result<Self, Failure> {
+        let refused = |why: String| {
+            Failure::Surroundings(format!(
+                "{}: {why}; choose another folder with --out DIR",
+                path.display()
+            ))
+        };
+        let made = !path.exists();
+        if !made && !path.is_dir() {
+            return Err(refused("is no folder".to_owned()));
+        }
+        std::fs::create_dir_all(&path)
+            .map_err(|error| refused(format!("cannot be made: {error}")))?;
+        // Made first, so that it is taken away again if nothing can be written there.
+        let folder = Self {
+            path: path.clone(),
+            made,
+        };
+        tempfile::tempfile_in(&path)
+            .and_then(|mut file| file.write_all(b"?"))
+            .map_err(|error| refused(format!("cannot be written to: {error}")))?;
+        Ok(folder)
+    }
+
+    fn result(&self) -> PathBuf {
+        self.path.join("result.json")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if self.made {
+            // Only an empty folder can be removed this way.
+            let _ = std::fs::remove_dir(&self.path);
+        }
+    }
+}
+
+/// Where a set is gathered.
+enum Spool {
+    Beside(AtomicFile),
+    Nameless(File),
+}
+
+impl Write for Spool {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Beside(file) => file.write(bytes),
+            Self::Nameless(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Beside(file) => file.flush(),
+            Self::Nameless(file) => file.flush(),
+        }
+    }
+}
+
+impl io::Read for Spool {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Beside(file) => file.read(bytes),
+            Self::Nameless(file) => file.read(bytes),
+        }
+    }
+}
+
+impl io::Seek for Spool {
+    fn seek(&mut self, position: io::SeekFrom) -> io::Result<u64> {
+        match self {
+            Self::Beside(file) => file.seek(position),
+            Self::Nameless(file) => file.seek(position),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::World;
+
+    #[test]
+    fn folders_are_named_after_what_ran() {
+        let name = |files: &[&str], seed| {
+            let folder = default_folder(World::Sim, files, seed);
+            folder.to_str().unwrap().to_owned()
+        };
+        assert_eq!(name(&["a/x.toml"], Some(7)), "results/x-sim-seed7");
+        assert_eq!(name(&["a/x.toml"], None), "results/x-sim");
+        assert_eq!(name(&["x.toml", "x.toml"], None), "results/x-sim");
+        // Equal names of different files never share a folder.
+        assert_eq!(name(&["a/x.toml", "b/x.toml"], None), "results/several-sim");
+        assert_eq!(name(&[".."], Some(1)), "results/run-sim-seed1");
+    }
+
+    #[test]
+    fn an_empty_folder_goes_again() {
+        let top = tempfile::tempdir().unwrap();
+        let path = top.path().join("new");
+        drop(Folder::open(path.clone()).unwrap());
+        assert!(!path.exists());
+        let folder = Folder::open(path.clone()).unwrap();
+        std::fs::write(folder.result(), "{}").unwrap();
+        drop(folder);
+        assert!(path.exists());
+        std::fs::remove_file(path.join("result.json")).unwrap();
+        drop(Folder::open(path.clone()).unwrap());
+        assert!(path.exists(), "an older folder stays, empty or not");
+    }
 }

@@ -2,39 +2,56 @@
 //!
 //! Leans on `report`.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 
 use super::Failure;
+use super::print;
 use crate::report::chart::{self, ChartError};
 use crate::report::{ResultFile, RunResult, page, write_atomically};
 use crate::scenario::InputError;
 
-/// Makes charts and one self-contained page for each run.
+/// Largest result file that is read.
+const LARGEST_BYTES: u64 = 1 << 30;
+
+const EXAMPLES: &str = "\
+Examples:
+  tidegate report results/quickstart-sim-seed1/result.json
+  tidegate report results/*/result.json --out pages --charts none
+
+stdout is the path of each page, one a line.
+
+Exit codes: 0 all pages are written, 2 bad usage or a file that is no result, 3 something cannot be
+written, 130 and 143 ended by a signal.";
+
+/// Make charts and one self-contained page for each run of some result files
 #[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct ReportArguments {
-    /// Result files, as written by `sim` and `live`.
-    #[arg(required = true, value_name = "RESULT")]
+    /// Result files, as written by sim and live
+    #[arg(required = true, value_name = "RESULT", value_hint = ValueHint::FilePath)]
     results: Vec<PathBuf>,
-    /// The folder for pages and charts.
-    #[arg(long, value_name = "DIR", default_value = "report")]
+    /// Folder for pages and charts
+    #[arg(long, value_name = "DIR", default_value = "report", value_hint = ValueHint::DirPath)]
     out: PathBuf,
-    /// Which chart files to write beside the page, which holds the charts anyhow.
+    /// Chart files to write beside the page, which holds the charts anyhow
     #[arg(long, value_enum, value_name = "KIND", default_value_t = ChartFiles::All)]
     charts: ChartFiles,
 }
 
-/// Chart files to write.
+/// Chart files to write
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum ChartFiles {
-    /// SVG and PNG.
+    /// SVG and PNG
     All,
-    /// SVG only.
+    /// SVG only
     Svg,
-    /// PNG only.
+    /// PNG only
     Png,
-    /// None: the page alone.
+    /// None: the page alone
     None,
 }
 
@@ -58,7 +75,7 @@ pub(super) fn run(arguments: &ReportArguments) -> Result<(), Failure> {
             };
             let base = arguments.out.join(names.take(&wanted));
             let page = write_run(run, &base, arguments.charts)?;
-            println!("{}", page.display());
+            print::out(&format!("{}\n", page.display()))?;
         }
     }
     Ok(())
@@ -72,7 +89,13 @@ fn read(path: &Path) -> Result<ResultFile, Failure> {
         key: None,
         message,
     };
-    let bytes = std::fs::read(path).map_err(|why| bad(format!("cannot be read: {why}")))?;
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(LARGEST_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(|why| bad(format!("cannot be read: {why}")))?;
+    if bytes.len() as u64 > LARGEST_BYTES {
+        return Err(bad("is larger than 1 GiB, the largest result that is read".to_owned()).into());
+    }
     let text = String::from_utf8(bytes).map_err(|_| bad("no text: a result is JSON".to_owned()))?;
     Ok(ResultFile::parse(&name, &text)?)
 }

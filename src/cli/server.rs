@@ -5,6 +5,8 @@
 use clap::{Args, Subcommand};
 
 use super::exit::Failure;
+use super::interrupt::EndAtOnce;
+use super::print;
 use crate::live::{DEFAULT_VERSION, Surroundings, find_server};
 
 const EXAMPLES: &str = "\
@@ -39,13 +41,28 @@ enum ServerCommand {
 /// Runs the command.
 pub(super) fn server(arguments: &ServerArguments) -> Result<(), Failure> {
     let ServerCommand::Fetch { version } = &arguments.command;
-    let mut progress = |text: &str| eprintln!("tidegate: {text}");
-    let found = find_server(
-        version.as_deref(),
-        &Surroundings::of_process(),
-        &mut progress,
-    )?;
-    eprintln!("tidegate: nats-server {}, {}", found.version, found.source);
-    println!("{}", found.path.display());
-    Ok(())
+    EndAtOnce::catch()?;
+    let version = version.as_deref();
+    if let Some(version) = version {
+        check_version(version)?;
+    }
+    let found = find_server(version, &Surroundings::of_process(), &mut print::note)?;
+    print::note(&format!("nats-server {}, {}", found.version, found.source));
+    print::out(&format!("{}\n", found.path.display()))
+}
+
+/// # Errors
+/// This is no version.
+pub(super) fn check_version(version: &str) -> Result<(), Failure> {
+    let bare = version.strip_prefix('v').unwrap_or(version);
+    let numbers: Vec<&str> = bare.split('.').collect();
+    let number = |text: &&str| {
+        (1..=9).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    if numbers.len() == 3 && numbers.iter().all(number) {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "`{version}` is no version of nats-server; write one such as {DEFAULT_VERSION}"
+    )))
 }

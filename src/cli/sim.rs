@@ -2,26 +2,30 @@
 //!
 //! Leans on `sim`, `watch`, `report` and the other parts of `cli`.
 
-use std::io::{BufWriter, Write as _};
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::io::{BufWriter, IntoInnerError};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 use super::cost::Stopwatch;
+use super::crew;
+use super::determinism::check_determinism;
 use super::exit::Failure;
+use super::files;
 use super::interrupt::Interrupt;
-use super::output::Output;
+use super::output::{Output, Wanted, default_folder};
 use super::progress::Progress;
 use super::record::{Run, record};
 use crate::event::Observer;
-use crate::report::{RunResult, World, replay_command};
+use crate::report::{AtomicFile, RunResult, World, replay_command};
 use crate::scenario::Scenario;
 use crate::seed::Seed;
-use crate::sim::determinism::{TraceWriter, compare, trace_from_a_process, trace_in_a_thread};
+use crate::sim::determinism::TraceWriter;
 use crate::sim::{Outside, SimError, run};
+
+/// Sets of more runs hold them without their figures over time.
+const RUNS_IN_FULL: usize = 100;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,6 +35,9 @@ Examples:
   tidegate sim sims/nats/quickstart.toml --set publishers.0.flow=50 --set network.latency=2ms
   tidegate sim sims/nats/quickstart.toml --check-determinism
 
+Results of a set of more than 100 runs leave out series and flow; each run has them when it is run
+again by itself.
+
 Exit codes: 0 the run did what its file expects, 1 it did not, 2 bad usage or input,
 3 the surroundings failed, 130 and 143 ended by a signal after the partial result was written.";
 
@@ -39,8 +46,8 @@ Exit codes: 0 the run did what its file expects, 1 it did not, 2 bad usage or in
 #[command(after_help = EXAMPLES)]
 pub(super) struct SimArguments {
     /// Scenario or workload files
-    #[arg(required = true, value_name = "FILE")]
-    files: Vec<String>,
+    #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    files: Vec<PathBuf>,
     /// Seed of the run; the default is the file's, else 1
     #[arg(long, value_name = "N", conflicts_with = "seeds")]
     seed: Option<u64>,
@@ -56,17 +63,17 @@ pub(super) struct SimArguments {
     /// Change a key of the file, such as publishers.0.flow=50; repeatable
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Write results there; the default is results/NAME-seedN
-    #[arg(long, value_name = "DIR")]
+    /// Write results there; the default is results/NAME-sim-seedN, and no folder with --json
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     out: Option<PathBuf>,
     /// Print one JSON document on stdout instead of a table
     #[arg(long)]
     json: bool,
     /// Write each event as a line to this file; one file and one seed only
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     trace: Option<PathBuf>,
-    /// Run twice in threads and once in another process, and compare event by event
-    #[arg(long)]
+    /// Run twice in threads and once in another process, compare event by event, and leave no result
+    #[arg(long, conflicts_with_all = ["out", "trace"])]
     check_determinism: bool,
 }
 
@@ -77,21 +84,11 @@ enum Lane {
     Event,
 }
 
-/// Print the trace of one run (used by --check-determinism)
-#[derive(Args, Debug)]
-pub(super) struct TraceArguments {
-    file: String,
-    #[arg(long)]
-    seed: u64,
-    #[arg(long = "set")]
-    set: Vec<String>,
-}
-
 fn parse_range(text: &str) -> Result<(u64, u64), String> {
     let whole = |text: &str| text.trim().parse::<u64>().map_err(|_| ());
     let range = text
         .split_once("..")
-        .map(|(from, to)| (whole(from), whole(to.trim_start_matches('='))));
+        .map(|(from, to)| (whole(from), whole(to.strip_prefix('=').unwrap_or(to))));
     match range {
         Some((Ok(from), Ok(to))) if from <= to && to - from < 1_000_000 => Ok((from, to)),
         _ => Err(
@@ -100,220 +97,232 @@ fn parse_range(text: &str) -> Result<(u64, u64), String> {
     }
 }
 
+/// The runs to do: each file with each of its seeds.
+pub(super) struct Jobs {
+    files: Vec<(Scenario, u64)>,
+    seeds_of_each: u64,
+}
+
 /// One run to do.
-struct Job {
-    scenario: Scenario,
-    seed: Seed,
+#[derive(Clone, Copy)]
+pub(super) struct Job<'a> {
+    pub(super) scenario: &'a Scenario,
+    pub(super) seed: Seed,
+}
+
+impl Jobs {
+    fn read(arguments: &SimArguments) -> Result<Self, Failure> {
+        let Lane::Event = arguments.lane;
+        let mut scenarios = Vec::with_capacity(arguments.files.len());
+        for file in files::named(&arguments.files)? {
+            let mut scenario = Scenario::read(&file)?;
+            scenario.apply_set(&arguments.set)?;
+            scenario.check_simulatable()?;
+            let first = match arguments.seeds {
+                Some((first, _)) => first,
+                None => arguments.seed.unwrap_or(scenario.settings.seed),
+            };
+            scenarios.push((scenario, first));
+        }
+        Ok(Self {
+            files: scenarios,
+            seeds_of_each: arguments.seeds.map_or(1, |(first, last)| last - first + 1),
+        })
+    }
+
+    fn len(&self) -> usize {
+        usize::try_from(self.seeds_of_each)
+            .unwrap_or(usize::MAX)
+            .saturating_mul(self.files.len())
+    }
+
+    fn get(&self, index: usize) -> Option<Job<'_>> {
+        let index = index as u64;
+        let file = usize::try_from(index / self.seeds_of_each).ok()?;
+        let (scenario, first) = self.files.get(file)?;
+        Some(Job {
+            scenario,
+            seed: Seed(first + index % self.seeds_of_each),
+        })
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = Job<'_>> {
+        (0..self.len()).filter_map(|index| self.get(index))
+    }
 }
 
 /// Runs the command.
 pub(super) fn sim(arguments: &SimArguments) -> Result<(), Failure> {
-    let jobs = jobs(arguments)?;
+    let jobs = Jobs::read(arguments)?;
+    let interrupt = Interrupt::catch()?;
     if arguments.check_determinism {
-        return check_determinism(arguments, &jobs);
+        return check_determinism(&jobs, &arguments.set, arguments.json, &interrupt);
     }
-    if arguments.trace.is_some() && jobs.len() > 1 {
+    let runs = jobs.len();
+    if arguments.trace.is_some() && runs > 1 {
         return Err(Failure::Usage(
             "--trace takes one file and one seed".to_owned(),
         ));
     }
-    let interrupt = Interrupt::catch()
-        .map_err(|error| Failure::Surroundings(format!("signals cannot be caught: {error}")))?;
-    let progress = Progress::new(jobs.len());
-    let results = run_all(arguments, &jobs, &interrupt, &progress);
-    progress.finish();
-    let told = Output::new(arguments.out.clone(), arguments.json).tell(results?);
-    interrupt
-        .signal()
-        .map_or(told, |signal| Err(Failure::Signal(signal)))
-}
-
-fn jobs(arguments: &SimArguments) -> Result<Vec<Job>, Failure> {
-    let Lane::Event = arguments.lane;
-    let mut jobs = Vec::new();
-    for file in &arguments.files {
-        let mut scenario = Scenario::read(file)?;
-        scenario.apply_set(&arguments.set)?;
-        scenario.check_simulatable()?;
-        let own = arguments.seed.unwrap_or(scenario.settings.seed);
-        let (from, to) = arguments.seeds.unwrap_or((own, own));
-        jobs.extend((from..=to).map(|seed| Job {
-            scenario: scenario.clone(),
-            seed: Seed(seed),
-        }));
-    }
-    Ok(jobs)
-}
-
-/// Runs all jobs on as many threads as wanted; results keep the order of the jobs.
-fn run_all(
-    arguments: &SimArguments,
-    jobs: &[Job],
-    interrupt: &Interrupt,
-    progress: &Progress,
-) -> Result<Vec<RunResult>, Failure> {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let threads = arguments
-        .jobs
-        .map_or(cores, |jobs| jobs as usize)
-        .min(jobs.len());
-    let next = AtomicUsize::new(0);
-    let results: Mutex<Vec<(usize, Result<RunResult, Failure>)>> =
-        Mutex::new(Vec::with_capacity(jobs.len()));
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(job) = jobs.get(index) else { break };
-                    if index > 0 && interrupt.signal().is_some() {
-                        break;
-                    }
-                    let result = run_one(arguments, job, interrupt, progress);
-                    progress.run_done();
-                    let mut results = results
-                        .lock()
-                        .unwrap_or_else(std::sync::PoisonError::into_inner);
-                    results.push((index, result));
-                }
-            });
+    let names: Vec<&str> = jobs
+        .files
+        .iter()
+        .map(|(one, _)| one.file.as_str())
+        .collect();
+    let seed = jobs.get(0).filter(|_| runs == 1).map(|job| job.seed.0);
+    let mut output = Output::open(Wanted {
+        folder: arguments.out.as_deref(),
+        json: arguments.json,
+        default_folder: default_folder(World::Sim, &names, seed),
+        runs,
+    })?;
+    let trace = arguments.trace.as_deref().map(Trace::create).transpose()?;
+    let trace = Mutex::new(trace);
+    let progress = Progress::new(runs);
+    let mut done = 0;
+    let work = |index| {
+        let job = jobs.get(index)?;
+        // The first run begins whatever comes, so that there is a result.
+        if index > 0 && interrupt.signal().is_some() {
+            return None;
         }
+        let result = run_one(job, &arguments.set, &interrupt, &progress, &trace);
+        progress.run_done();
+        Some(result.map(|result| {
+            if runs > RUNS_IN_FULL {
+                result.without_series()
+            } else {
+                result
+            }
+        }))
+    };
+    let taken = crew::in_order(runs, threads(arguments).min(runs), work, |result| {
+        done += 1;
+        output.add(result?)
     });
-    let mut results = results
-        .into_inner()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    results.sort_by_key(|(index, _)| *index);
-    results.into_iter().map(|(_, result)| result).collect()
+    progress.finish();
+    taken?;
+    let told = output.finish(done < runs);
+    let trace = trace.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let traced = trace.map_or(Ok(()), Trace::finish);
+    let told = told?;
+    traced?;
+    told.outcome(interrupt.signal())
+}
+
+fn threads(arguments: &SimArguments) -> usize {
+    let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    arguments.jobs.map_or_else(cores, |jobs| jobs as usize)
 }
 
 fn run_one(
-    arguments: &SimArguments,
-    job: &Job,
+    job: Job<'_>,
+    set: &[String],
     interrupt: &Interrupt,
     progress: &Progress,
+    trace: &Mutex<Option<Trace>>,
 ) -> Result<RunResult, Failure> {
     let stopwatch = Stopwatch::start();
-    let mut trace = arguments.trace.as_ref().map(create_trace).transpose()?;
-    let limit = job.scenario.settings.time_limit.0;
+    let settings = &job.scenario.settings;
+    // With a trace there is one run only; without one, nobody waits here for long.
+    let mut trace = match trace.try_lock() {
+        Ok(trace) => Some(trace),
+        Err(_) => None,
+    };
+    let writer = trace.as_mut().and_then(|trace| trace.as_mut());
     let outside = Outside {
         stop: interrupt.flag(),
-        progress: &mut |now| progress.simulated(now, limit),
-        observer: trace.as_mut().map(|trace| trace as &mut dyn Observer),
+        progress: &mut |now| progress.simulated(now, settings.time_limit.0),
+        observer: writer.map(|trace| &mut trace.writer as &mut dyn Observer),
     };
-    let outcome =
-        run(&job.scenario.settings, job.seed, outside).map_err(|error| refused(job, &error))?;
-    if let (Some(trace), Some(path)) = (trace, &arguments.trace) {
-        let failed = |error| Failure::Surroundings(format!("{}: {error}", path.display()));
-        trace.finish().map_err(failed)?;
-    }
+    let outcome = run(settings, job.seed, outside).map_err(|error| refused(job, &error))?;
     let cost = stopwatch.stop(
         outcome.seen.summary.totals.published,
         outcome.end.as_nanos(),
     );
     let run = Run {
         world: World::Sim,
-        scenario: &job.scenario,
+        scenario: job.scenario,
         seed: job.seed,
         partial: outcome.partial,
         cost,
-        replay: replay_command(World::Sim, &job.scenario.file, job.seed.0, &arguments.set),
+        replay: replay_command(World::Sim, &job.scenario.file, job.seed.0, set),
         notes: Vec::new(),
     };
     Ok(RunResult::new(record(run, outcome.seen)))
 }
 
-fn create_trace(path: &PathBuf) -> Result<TraceWriter<BufWriter<std::fs::File>>, Failure> {
-    let file = std::fs::File::create(path)
-        .map_err(|error| Failure::Surroundings(format!("{}: {error}", path.display())))?;
-    Ok(TraceWriter::new(BufWriter::new(file)))
-}
-
-fn refused(job: &Job, error: &SimError) -> Failure {
+fn refused(job: Job<'_>, error: &SimError) -> Failure {
     Failure::Usage(format!("{}: {error}", job.scenario.file))
 }
 
-/// Compares three traces of each job: two threads of this process, and another process.
-fn check_determinism(arguments: &SimArguments, jobs: &[Job]) -> Result<(), Failure> {
-    for job in jobs {
-        let settings = &job.scenario.settings;
-        let trace = || trace_in_a_thread(settings.clone(), job.seed);
-        report_difference(job, "another thread", compare(trace(), trace()))?;
-        let mut child = spawn_trace(arguments, job)?;
-        let Some(out) = child.stdout.take() else {
-            return Err(Failure::Surroundings(
-                "the other process has no output".to_owned(),
-            ));
+/// The file of `--trace`.
+struct Trace {
+    writer: TraceWriter<BufWriter<AtomicFile>>,
+    path: PathBuf,
+}
+
+impl Trace {
+    fn create(path: &Path) -> Result<Self, Failure> {
+        let file = AtomicFile::create(path).map_err(|error| cannot_write(path, &error))?;
+        Ok(Self {
+            writer: TraceWriter::new(BufWriter::new(file)),
+            path: path.to_owned(),
+        })
+    }
+
+    fn finish(self) -> Result<(), Failure> {
+        let file = self.writer.finish().and_then(|buffer| {
+            let file = buffer.into_inner().map_err(IntoInnerError::into_error)?;
+            file.commit()
+        });
+        file.map_err(|error| cannot_write(&self.path, &error))
+    }
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::Surroundings(format!("{}: cannot be written: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_has_both_its_ends() {
+        assert_eq!(parse_range("1..3"), Ok((1, 3)));
+        assert_eq!(parse_range("4..=4"), Ok((4, 4)));
+        assert_eq!(parse_range("1..1000000"), Ok((1, 1_000_000)));
+        let last = u64::MAX;
+        assert_eq!(parse_range(&format!("{last}..{last}")), Ok((last, last)));
+        for bad in [
+            "",
+            "1",
+            "3..1",
+            "1..",
+            "..1",
+            "a..b",
+            "-1..1",
+            "1..1000001",
+            "1...3",
+        ] {
+            assert!(parse_range(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn jobs_are_files_times_seeds() {
+        let text = "format = 1\nabout = \"x\"\n[[publishers]]\n";
+        let scenario = |name| Scenario::parse(name, text).unwrap();
+        let jobs = Jobs {
+            files: vec![(scenario("a"), u64::MAX - 1), (scenario("b"), 3)],
+            seeds_of_each: 2,
         };
-        let compared = compare(trace(), trace_from_a_process(std::io::BufReader::new(out)));
-        // On a difference the child still writes: it ends when its output is closed.
-        let _ = child.kill();
-        let _ = child.wait();
-        let events = report_difference(job, "another process", compared)?;
-        println!(
-            "{} seed {}: {events} events, equal in two threads and two processes",
-            job.scenario.file, job.seed.0
-        );
+        let all: Vec<_> = jobs
+            .iter()
+            .map(|job| (job.scenario.file.as_str(), job.seed.0))
+            .collect();
+        let most = u64::MAX;
+        assert_eq!(all, [("a", most - 1), ("a", most), ("b", 3), ("b", 4)]);
     }
-    Ok(())
-}
-
-fn spawn_trace(arguments: &SimArguments, job: &Job) -> Result<std::process::Child, Failure> {
-    let failed =
-        |error| Failure::Surroundings(format!("another process cannot be started: {error}"));
-    let program = std::env::current_exe().map_err(failed)?;
-    let mut command = Command::new(program);
-    command.args([
-        "trace",
-        &job.scenario.file,
-        "--seed",
-        &job.seed.0.to_string(),
-    ]);
-    for change in &arguments.set {
-        command.args(["--set", change]);
-    }
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(failed)
-}
-
-fn report_difference(
-    job: &Job,
-    other: &str,
-    compared: Result<u64, crate::sim::determinism::Difference>,
-) -> Result<u64, Failure> {
-    compared.map_err(|difference| {
-        let show = |side: Option<String>| side.unwrap_or_else(|| "the end of the trace".to_owned());
-        Failure::Unexpected(format!(
-            "{} seed {}: not deterministic: event {} differs in {other}\n  here:  {}\n  there: {}",
-            job.scenario.file,
-            job.seed.0,
-            difference.event,
-            show(difference.here),
-            show(difference.there)
-        ))
-    })
-}
-
-/// Prints the trace of one run.
-pub(super) fn trace(arguments: &TraceArguments) -> Result<(), Failure> {
-    let mut scenario = Scenario::read(&arguments.file)?;
-    scenario.apply_set(&arguments.set)?;
-    let stop = std::sync::atomic::AtomicBool::new(false);
-    let mut writer = TraceWriter::new(BufWriter::new(std::io::stdout().lock()));
-    let outside = Outside {
-        stop: &stop,
-        progress: &mut |_| {},
-        observer: Some(&mut writer),
-    };
-    let seed = Seed(arguments.seed);
-    run(&scenario.settings, seed, outside)
-        .map_err(|error| Failure::Usage(format!("{}: {error}", scenario.file)))?;
-    writer
-        .finish()
-        .map_err(|error| Failure::Surroundings(format!("the trace cannot be written: {error}")))?;
-    std::io::stdout()
-        .flush()
-        .map_err(|error| Failure::Surroundings(error.to_string()))
 }

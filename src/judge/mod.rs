@@ -185,6 +185,23 @@ impl Judges {
         EveryPublisherEnds::NAME,
     ];
 
+    /// Objects when the stream, read back after a live run, breaks what publishers were promised.
+    pub const OF_READ_BACK: &'static str = "the-stream-has-what-acks-cover";
+
+    /// The names that a file may expect to object: all judges, and the one of the read-back.
+    pub const EXPECTABLE: [&'static str; 7] = {
+        let [first, second, third, fourth, fifth, sixth] = Self::NAMES;
+        [
+            first,
+            second,
+            third,
+            fourth,
+            fifth,
+            sixth,
+            Self::OF_READ_BACK,
+        ]
+    };
+
     /// Judges for a run whose publishers have these ack timeouts, by number. `server_told`: events
     /// tell the server's side.
     pub fn new(ack_timeouts: Vec<Time>, server_told: bool) -> Self {

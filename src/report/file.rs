@@ -1,18 +1,15 @@
 //! Result files: written whole or not at all, read back strictly.
 //!
-//! A file holds one run, or several with a summary over them. Leans on `result` and the crate
-//! `tempfile`.
+//! A file holds one run, or several with a summary over them. Leans on `result`, `set` and `atomic`.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
-use tempfile::NamedTempFile;
 
-use super::{FORMAT, RunResult, Verdict};
-use crate::measure::{Distribution, DistributionError, latency_histogram};
+use super::{FORMAT, RunResult, RunSet, write_atomically};
 use crate::scenario::InputError;
 
 /// What a result file holds.
@@ -23,109 +20,6 @@ pub enum ResultFile {
     Run(Box<RunResult>),
     /// Several runs.
     Set(Box<RunSet>),
-}
-
-/// Several runs: seeds of a file, or files.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RunSet {
-    /// Version of the format: 1.
-    pub format: u32,
-    /// The version of tidegate that ran.
-    pub tool_version: String,
-    /// Each run, in the order of files and seeds.
-    pub runs: Vec<RunResult>,
-    /// Over all runs.
-    pub summary: SetSummary,
-}
-
-/// Figures over several runs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SetSummary {
-    /// How many runs.
-    pub runs: u64,
-    /// Runs that did what their file expects.
-    pub expected: u64,
-    /// Runs that did not.
-    pub unexpected: u64,
-    /// Runs by verdict.
-    pub pass: u64,
-    /// Runs by verdict.
-    pub violation: u64,
-    /// Runs by verdict.
-    pub stall: u64,
-    /// Runs by verdict.
-    pub failed: u64,
-    /// Messages sent.
-    pub published: u64,
-    /// Messages acknowledged.
-    pub acknowledged: u64,
-    /// Messages lost in those runs where somebody looked.
-    pub lost: u64,
-    /// Latency from send over all messages of all runs.
-    pub ack_latency_ns: Distribution,
-    /// Latency from the intended start over all messages of all runs.
-    pub response_time_ns: Distribution,
-    /// Wall time of all runs added up.
-    pub wall_ns: u64,
-    /// The commands that repeat the runs which did not do what their file expects.
-    pub replay: Vec<String>,
-}
-
-impl RunSet {
-    /// Puts runs together.
-    ///
-    /// # Errors
-    /// When a histogram of a run is damaged; runs of this process have none.
-    pub fn new(runs: Vec<RunResult>) -> Result<Self, DistributionError> {
-        let summary = SetSummary::of(&runs)?;
-        Ok(Self {
-            format: FORMAT,
-            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-            runs,
-            summary,
-        })
-    }
-}
-
-impl SetSummary {
-    fn of(runs: &[RunResult]) -> Result<Self, DistributionError> {
-        let count =
-            |wanted: fn(&RunResult) -> bool| runs.iter().filter(|run| wanted(run)).count() as u64;
-        let sum = |of: fn(&RunResult) -> u64| runs.iter().map(of).sum();
-        Ok(Self {
-            runs: runs.len() as u64,
-            expected: count(|run| run.expected),
-            unexpected: count(|run| !run.expected),
-            pass: count(|run| run.verdict == Verdict::Pass),
-            violation: count(|run| run.verdict == Verdict::Violation),
-            stall: count(|run| run.verdict == Verdict::Stall),
-            failed: count(|run| run.verdict == Verdict::Failed),
-            published: sum(|run| run.totals.published),
-            acknowledged: sum(|run| run.totals.acknowledged),
-            lost: sum(|run| run.totals.lost.unwrap_or(0)),
-            ack_latency_ns: merged(runs.iter().map(|run| &run.ack_latency_ns))?,
-            response_time_ns: merged(runs.iter().map(|run| &run.response_time_ns))?,
-            wall_ns: sum(|run| run.cost.wall_ns),
-            replay: runs
-                .iter()
-                .filter(|run| !run.expected)
-                .map(|run| run.replay.clone())
-                .collect(),
-        })
-    }
-}
-
-fn merged<'a>(
-    distributions: impl Iterator<Item = &'a Distribution>,
-) -> Result<Distribution, DistributionError> {
-    let mut all = latency_histogram();
-    for distribution in distributions.filter(|one| one.count > 0) {
-        all.add(distribution.histogram()?)
-            .map_err(|_| DistributionError)?;
-    }
-    Ok(Distribution::of(&all))
 }
 
 impl ResultFile {
@@ -253,33 +147,6 @@ fn without_place(error: &serde_json::Error) -> String {
     }
 }
 
-/// Writes `bytes` under a temporary name in the folder of `path`, then renames.
-///
-/// # Errors
-/// When the folder cannot be made or the file not written; an old file then stands untouched.
-pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = temporary_beside(path, ".part")?;
-    file.write_all(bytes)?;
-    file.as_file().sync_data()?;
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(())
-}
-
-/// A temporary file in the folder of `path`, which is made if need be.
-pub(super) fn temporary_beside(path: &Path, suffix: &str) -> io::Result<NamedTempFile> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    std::fs::create_dir_all(folder)?;
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".tidegate-").suffix(suffix);
-    // A temporary file is its owner's alone by default; a result is an ordinary file.
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    builder.tempfile_in(folder)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -303,16 +170,6 @@ mod tests {
         assert_eq!(ResultFile::parse("result.json", &text).unwrap(), set);
         let left: Vec<_> = path.parent().unwrap().read_dir().unwrap().collect();
         assert_eq!(left.len(), 1, "no temporary file stays");
-    }
-
-    #[test]
-    fn a_file_that_cannot_be_written_leaves_the_old_one() {
-        let folder = tempfile::tempdir().unwrap();
-        let taken = folder.path().join("taken");
-        std::fs::create_dir(&taken).unwrap();
-        assert!(write_atomically(&taken, b"new").is_err());
-        assert!(taken.is_dir());
-        assert!(write_atomically(&taken.join("new"), b"new").is_ok());
     }
 
     #[test]
@@ -355,27 +212,5 @@ mod tests {
         let text = ResultFile::Run(Box::new(run)).to_json();
         let error = ResultFile::parse("r.json", &text).unwrap_err().to_string();
         assert!(error.starts_with("r.json: ack_latency_ns: "), "{error}");
-    }
-
-    #[test]
-    fn a_set_adds_up_its_runs() {
-        let mut bad = record();
-        let mut histogram = latency_histogram();
-        histogram.record(1_000).unwrap();
-        bad.summary.ack_latency_ns = Distribution::of(&histogram);
-        bad.summary.totals.published = 5;
-        bad.settings.expect.gaps = Some(3);
-        let bad = RunResult::new(bad);
-        let replay = bad.replay.clone();
-        let summary = RunSet::new(vec![bad.clone(), result(), bad])
-            .unwrap()
-            .summary;
-        assert_eq!(
-            (summary.runs, summary.expected, summary.unexpected),
-            (3, 1, 2)
-        );
-        assert_eq!((summary.pass, summary.published), (3, 10));
-        assert_eq!(summary.ack_latency_ns.count, 2);
-        assert_eq!(summary.replay, [replay.clone(), replay]);
     }
 }

@@ -3,24 +3,28 @@
 //! Everything here reads a [`RunResult`] and nothing of the worlds, so a result says the same years
 //! later. Leans on `measure` and `scenario`.
 
+mod atomic;
 pub mod chart;
 mod file;
 mod html;
 mod result;
 pub mod schema;
+mod set;
 #[cfg(test)]
 mod synthetic;
 mod table;
 mod text;
 mod verdict;
 
-pub use file::{ResultFile, RunSet, SetSummary, write_atomically};
+pub use atomic::{AtomicFile, write_atomically};
+pub use file::ResultFile;
 pub use html::page;
 pub use result::{
     Cost, FORMAT, LeaderChange, RunRecord, RunResult, Stall, Verdict, Violation, World,
-    replay_command,
+    replay_command, shell_word,
 };
-pub use table::{set_table, table};
+pub use set::{RunSet, SetSummary, SetWriter};
+pub use table::{SetTable, set_table, table};
 pub use text::{duration, escape_html, printable};
 pub use verdict::{Judgement, judge};
 

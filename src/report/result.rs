@@ -4,17 +4,15 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_64;
-
 use super::verdict;
 use crate::judge;
 use crate::measure::{
     Distribution, FaultTimes, FlowSeries, GroupSummary, Series, StallTime, Summary, Throughput,
     Totals, Window, rounded,
 };
-use crate::scenario::Settings;
+use crate::scenario::{Settings, config_hash};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 pub use crate::scenario::ExpectedVerdict as Verdict;
 
@@ -96,7 +94,7 @@ pub struct RunResult {
     pub expected: bool,
     /// The expectations that were not met, in words.
     pub unmet: Vec<String>,
-    /// The run was ended by a signal before it was over.
+    /// A signal, or a failure of the surroundings, ended the run before it was over.
     pub partial: bool,
     /// What a reader has to know.
     pub notes: Vec<String>,
@@ -247,6 +245,15 @@ impl Cost {
 }
 
 impl RunResult {
+    /// The run without its figures over time, which make up most of its size.
+    pub fn without_series(self) -> Self {
+        Self {
+            flow: FlowSeries::default(),
+            series: Series::default(),
+            ..self
+        }
+    }
+
     /// The result of a recorded run: judged by what its file expects, and told in full.
     pub fn new(record: RunRecord) -> Self {
         let RunRecord {
@@ -266,7 +273,7 @@ impl RunResult {
             world: record.world,
             file: record.file,
             seed: record.seed,
-            config_hash: config_hash(&settings),
+            config_hash: format!("{:016x}", config_hash(&settings)),
             trace_hash: record.trace_hash.map(|hash| format!("{hash:016x}")),
             verdict: judgement.verdict,
             expected: judgement.unmet.is_empty(),
@@ -304,18 +311,14 @@ fn stalled_publishers(stalls: &[Stall]) -> u64 {
     publishers.len() as u64
 }
 
-fn config_hash(settings: &Settings) -> String {
-    let text = serde_json::to_string(settings)
-        .expect("settings have text keys only, so they can be written");
-    format!("{:016x}", xxh3_64(text.as_bytes()))
-}
-
 /// The command that repeats a run, fit for a shell: `sets` are the `key=value` of `--set`.
 pub fn replay_command(world: World, file: &str, seed: u64, sets: &[String]) -> String {
+    // A name that begins like an option must not be taken for one.
+    let here = if file.starts_with('-') { "./" } else { "" };
     let mut command = format!(
         "tidegate {} {} --seed {seed}",
         world.as_str(),
-        shell_word(file)
+        shell_word(&format!("{here}{file}"))
     );
     for set in sets {
         command.push_str(" --set ");
@@ -325,7 +328,7 @@ pub fn replay_command(world: World, file: &str, seed: u64, sets: &[String]) -> S
 }
 
 /// `text` as one word of a shell.
-fn shell_word(text: &str) -> String {
+pub fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         text.to_owned()
@@ -411,6 +414,10 @@ pub(crate) mod tests {
         assert_eq!(
             replay_command(World::Live, "my file.toml", 3, &sets),
             r"tidegate live 'my file.toml' --seed 3 --set publishers.0.flow=10 --set 'about=it'\''s'"
+        );
+        assert_eq!(
+            replay_command(World::Sim, "-x.toml", 3, &[]),
+            "tidegate sim ./-x.toml --seed 3"
         );
     }
 }

@@ -1,18 +1,20 @@
 //! The summary on a terminal: the verdict first, then what was counted, then how fast it was.
 //!
-//! Leans on `result` and `file`. Colour is the caller's choice: only where a person looks.
+//! Leans on `result` and `set`. Colour is the caller's choice: only where a person looks.
 
 use std::fmt::Write as _;
 
 use super::text::{byte_rate, count, duration, percent, printable, short};
 use super::verdict::word;
-use super::{RunResult, RunSet, Verdict};
+use super::{RunResult, RunSet, SetSummary, Verdict};
 use crate::measure::Distribution;
 
 /// Violations and stalls told in full; the rest is counted.
 const TOLD: usize = 5;
-/// Runs of a set told one by one; the rest is counted, but for those that went wrong.
+/// Runs of a set that went as expected and are told one by one; the rest is counted.
 const RUNS: usize = 20;
+/// The same for runs that did not.
+const WRONG_RUNS: usize = 200;
 
 /// The summary of one run.
 pub fn table(result: &RunResult, colour: bool) -> String {
@@ -28,49 +30,90 @@ pub fn table(result: &RunResult, colour: bool) -> String {
 
 /// The summary of several runs.
 pub fn set_table(set: &RunSet, colour: bool) -> String {
-    let paint = Painter { colour };
-    let mut text = String::new();
-    let mut left_out = 0;
-    for (index, run) in set.runs.iter().enumerate() {
-        if index >= RUNS && run.expected {
-            left_out += 1;
-            continue;
+    let mut table = SetTable::new(colour);
+    set.runs.iter().for_each(|run| table.add(run));
+    table.finish(&set.summary)
+}
+
+/// The summary of several runs, told one after the other.
+pub struct SetTable {
+    paint: Painter,
+    rows: String,
+    as_expected: usize,
+    not: usize,
+}
+
+impl SetTable {
+    /// No run yet.
+    pub const fn new(colour: bool) -> Self {
+        Self {
+            paint: Painter { colour },
+            rows: String::new(),
+            as_expected: 0,
+            not: 0,
+        }
+    }
+
+    /// The next run. The first ones get a row each, and more of those that went wrong.
+    pub fn add(&mut self, run: &RunResult) {
+        let (seen, most) = if run.expected {
+            (&mut self.as_expected, RUNS)
+        } else {
+            (&mut self.not, WRONG_RUNS)
+        };
+        *seen += 1;
+        if *seen > most {
+            return;
         }
         let latency = &run.ack_latency_ns;
         // Writing to memory does not fail.
         let _ = writeln!(
-            text,
-            "{}  {} seed {}  {} msg/s  p50 {}  p99 {}",
-            badge(run, paint),
+            self.rows,
+            "{}  {} seed {}{}  {} msg/s  p50 {}  p99 {}",
+            badge(run, self.paint),
             printable(&run.file),
             run.seed,
+            partial(run.partial, self.paint),
             short(run.throughput.messages_per_second),
             duration(latency.p50),
             duration(latency.p99),
         );
     }
-    if left_out > 0 {
-        let _ = writeln!(text, "… and {} more as expected", count(left_out));
+
+    /// The whole table.
+    pub fn finish(self, summary: &SetSummary) -> String {
+        let mut text = self.rows;
+        for (seen, most, what) in [
+            (self.as_expected, RUNS, "as expected"),
+            (self.not, WRONG_RUNS, "not as expected"),
+        ] {
+            if seen > most {
+                let _ = writeln!(text, "… and {} more {what}", count((seen - most) as u64));
+            }
+        }
+        let _ = writeln!(
+            text,
+            "{} runs{}: {} as expected, {} not; pass {}, violation {}, stall {}, failed {}",
+            count(summary.runs),
+            partial(summary.partial, self.paint),
+            count(summary.expected),
+            count(summary.unexpected),
+            count(summary.pass),
+            count(summary.violation),
+            count(summary.stall),
+            count(summary.failed),
+        );
+        for line in latency_lines(&summary.ack_latency_ns, &summary.response_time_ns) {
+            let _ = writeln!(text, "{line}");
+        }
+        for replay in summary.replay.iter().take(WRONG_RUNS) {
+            let _ = writeln!(text, "replay  {}", printable(replay));
+        }
+        if summary.replay.len() > WRONG_RUNS {
+            let _ = writeln!(text, "… and more in the result file");
+        }
+        text
     }
-    let summary = &set.summary;
-    let _ = writeln!(
-        text,
-        "{} runs: {} as expected, {} not; pass {}, violation {}, stall {}, failed {}",
-        count(summary.runs),
-        count(summary.expected),
-        count(summary.unexpected),
-        count(summary.pass),
-        count(summary.violation),
-        count(summary.stall),
-        count(summary.failed),
-    );
-    for line in latency_lines(&summary.ack_latency_ns, &summary.response_time_ns) {
-        let _ = writeln!(text, "{line}");
-    }
-    for replay in &summary.replay {
-        let _ = writeln!(text, "replay  {}", printable(replay));
-    }
-    text
 }
 
 #[derive(Clone, Copy)]
@@ -117,12 +160,16 @@ fn badge(result: &RunResult, paint: Painter) -> String {
     }
 }
 
-fn head(result: &RunResult, paint: Painter) -> Vec<String> {
-    let partial = if result.partial {
-        paint.notable("  partial: ended by a signal")
+fn partial(partial: bool, paint: Painter) -> String {
+    if partial {
+        paint.notable("  partial: ended early")
     } else {
         String::new()
-    };
+    }
+}
+
+fn head(result: &RunResult, paint: Painter) -> Vec<String> {
+    let partial = partial(result.partial, paint);
     let mut lines = vec![format!(
         "{}  {} {} seed {}{partial}",
         badge(result, paint),

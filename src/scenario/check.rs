@@ -1,7 +1,7 @@
 //! Agreement: what each key allows by itself and several keys together contradict.
 //!
 //! Ranges are checked before, by `shape`.
-//! Leans on the settings structs and `subjects`.
+//! Leans on the settings structs, `subjects`, and the names of `judge`.
 
 use serde_json::Value;
 
@@ -12,6 +12,7 @@ use super::{
     Arrival, ClientKind, Defect, Discard, Expect, ExpectedVerdict, Fault, FaultAction, FaultPlace,
     Gate, PayloadSize, Publishers, Settings, StreamSettings,
 };
+use crate::judge::Judges;
 use crate::machine::Time;
 use crate::nats::error_code::ErrorCode;
 use crate::nats::header::MESSAGE_ID;
@@ -365,8 +366,14 @@ fn check_expect(expect: &Expect) -> Checked {
         );
         return refuse(path.key("errors").index(index), message);
     }
-    if let Some(index) = expect.judges.iter().position(String::is_empty) {
-        return refuse(path.key("judges").index(index), "is empty; name a judge");
+    let unknown = |judge: &String| !Judges::EXPECTABLE.contains(&judge.as_str());
+    if let Some(index) = expect.judges.iter().position(unknown) {
+        let message = format!(
+            "\"{}\" is no judge; allowed are {}",
+            shown(&expect.judges[index]),
+            Judges::EXPECTABLE.join(", ")
+        );
+        return refuse(path.key("judges").index(index), message);
     }
     if !expect.judges.is_empty() && expect.verdict != ExpectedVerdict::Violation {
         let message = "names judges that must object, so verdict must be \"violation\"";

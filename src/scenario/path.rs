@@ -84,6 +84,11 @@ impl fmt::Display for KeyPath {
 pub(super) struct Lines(BTreeMap<String, usize>);
 
 impl Lines {
+    /// Whether `path`, as text, is written.
+    pub(super) fn has(&self, path: &str) -> bool {
+        self.0.contains_key(path)
+    }
+
     /// The line, from 1, of `path`; the line of what is around it where it is not written itself.
     pub(super) fn of(&self, path: &KeyPath) -> Option<usize> {
         (0..=path.0.len()).rev().find_map(|length| {

@@ -106,6 +106,12 @@ impl Scenario {
         Ok(())
     }
 
+    /// Whether the file itself says `key`, a dotted path such as `stream.replicas`, rather than
+    /// leave it at its default.
+    pub fn says(&self, key: &str) -> bool {
+        self.lines.has(key)
+    }
+
     /// A scenario that no file stands behind; errors name `file` and no line.
     ///
     /// # Errors

@@ -373,8 +373,12 @@ fn keys_that_contradict_each_other_are_refused() {
             "expect.errors[2]: 1 is no error that a publisher can see",
         ),
         (
-            "[expect]\njudges = [\"order\"]",
+            "[expect]\njudges = [\"every-publisher-ends\"]",
             "expect.judges: names judges that must object",
+        ),
+        (
+            "[expect]\nverdict = \"violation\"\njudges = [\"order\"]",
+            "expect.judges[0]: \"order\" is no judge; allowed are acks-cover-what-they-claim, ",
         ),
         ("[expect]\nstalls = 1", "expect.stalls: expects stalls"),
     ];
@@ -610,10 +614,12 @@ fn each_world_refuses_what_it_cannot_do() {
         "{error}"
     );
     assert!(replicas.check_live().is_ok());
+    assert!(replicas.says("stream.replicas") && !replicas.says("stream.name"));
+    assert!(parse("[stream]\nreplicas = 1").says("stream.replicas"));
     let extra = parse("client = \"jetstream-extra\"");
     let error = extra.check_simulatable().unwrap_err().to_string();
     assert!(
-        error.starts_with("f.toml:4: publishers[0].client: third-party"),
+        error.starts_with("f.toml:4: publishers[0].client: jetstream-extra runs live only; "),
         "{error}"
     );
     assert!(extra.check_live().is_ok());

@@ -32,7 +32,10 @@ impl Scenario {
                 .map(|index| {
                     Problem::new(
                         KeyPath::root().key("publishers").index(index).key("client"),
-                        "third-party clients run live only; the simulator allows \"core\"",
+                        format!(
+                            "jetstream-extra runs live only; run this file with `tidegate live`, \
+                             or simulate our own client with --set publishers.{index}.client=core"
+                        ),
                     )
                 })
         };

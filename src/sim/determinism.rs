@@ -35,15 +35,16 @@ impl<W: Write> TraceWriter<W> {
         }
     }
 
-    /// Flushes, and returns the first error of writing.
+    /// Flushes, and gives `out` back.
     ///
     /// # Errors
-    /// If the trace is not whole on `out`.
-    pub fn finish(mut self) -> io::Result<()> {
-        match self.error {
-            Some(error) => Err(error),
-            None => self.out.flush(),
+    /// The first error of writing: the trace is not whole on `out`.
+    pub fn finish(mut self) -> io::Result<W> {
+        if let Some(error) = self.error {
+            return Err(error);
         }
+        self.out.flush()?;
+        Ok(self.out)
     }
 }
 

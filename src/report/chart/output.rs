@@ -10,7 +10,7 @@ use plotters::prelude::*;
 use super::Chart;
 use super::canvas::{ENLARGED, TextPlace};
 use super::draw::WIDTH;
-use crate::report::file::temporary_beside;
+use crate::report::atomic::temporary_beside;
 use crate::report::text::escape_html;
 
 /// How many pixels of a PNG make one unit: sharp on dense screens and in print.
