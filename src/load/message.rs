@@ -63,12 +63,14 @@ impl MessageMaker {
                 })
             })
             .collect::<Result<_, String>>()?;
-        let subjects = group.subjects_of(publisher).names;
+        // names live as long as the process: cloning a static subject counts no references
+        let names = group.subjects_of(publisher).names.into_iter();
+        let subjects = names.map(|name| Subject::from_static(Box::leak(name.into_boxed_str())));
         Ok(Self {
             publisher,
             run,
             content,
-            subjects: subjects.into_iter().map(Subject::from).collect(),
+            subjects: subjects.collect(),
             message_ids: group.message_ids,
             headers,
             buffer: BytesMut::new(),
@@ -77,9 +79,8 @@ impl MessageMaker {
 
     /// The message that `planned` stands for.
     pub fn make(&mut self, planned: &Planned) -> Message {
-        let index = planned.subject as usize % self.subjects.len();
         Message {
-            subject: self.subjects[index].clone(),
+            subject: self.subjects[planned.subject as usize].clone(),
             payload: self.payload(planned),
             headers: self.headers(planned),
         }
