@@ -155,7 +155,10 @@ impl<W: Witness> BatchClient for ExtraClient<'_, W> {
                 Next::CommitEob => return self.commit(None, now).await,
                 Next::Abandon => {
                     let at = self.story.teller.now();
-                    return self.story.teller.ended(at, Outcome::Abandoned, 0, String::new());
+                    return self
+                        .story
+                        .teller
+                        .ended(at, Outcome::Abandoned, 0, String::new());
                 }
                 Next::Wait(until) => {
                     source.until(until).await;

@@ -30,8 +30,8 @@ const CONNECTING: usize = 32;
 /// Longest time for publishers to end their batches after a stop.
 const GRACE: Duration = Duration::from_secs(5);
 /// A reading of the clock serves so many messages more, unless there is a wait between them: about
-/// two microseconds, where reading it for each would take a twentieth of the whole cost.
-const READING_USES: u8 = 3;
+/// five microseconds, where reading it for each would take a twentieth of the whole cost.
+const READING_USES: u8 = 7;
 /// File descriptors beside those of the connections.
 const OTHER_DESCRIPTORS: u64 = 256;
 

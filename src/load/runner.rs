@@ -180,16 +180,20 @@ impl<W: World> Source for Runner<'_, W> {
         if let Some((_, known)) = &mut self.open {
             *known = acknowledged;
         }
-        let planned = match self.first.take() {
-            Some(first) => first,
+        let step = match self.first {
             None => {
                 self.heed_stop();
-                match self.plan.step(now) {
-                    Step::Offer(planned) => planned,
-                    Step::Wait(until) => return Next::Wait(until),
-                    Step::End | Step::Done => return self.end(),
-                }
+                self.plan.step(now)
             }
+            Some(first) => {
+                self.first = None;
+                Step::Offer(first)
+            }
+        };
+        let planned = match step {
+            Step::Offer(planned) => planned,
+            Step::Wait(until) => return Next::Wait(until),
+            Step::End | Step::Done => return self.end(),
         };
         let message = self.maker.make(&planned);
         if planned.last {
