@@ -24,9 +24,7 @@ fn binary() -> PathBuf {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     let find = || {
         let surroundings = Surroundings::of_process();
-        find_server(None, &surroundings, &mut |text| {
-            eprintln!("tidegate: {text}")
-        })
+        find_server(None, &surroundings, &mut |text| eprintln!("{text}"))
     };
     BINARY.get_or_init(|| find().unwrap().path).clone()
 }
