@@ -40,8 +40,6 @@ only if it is as the file says, and stays.
 Exit codes: 0 the run did what its file expects, 1 it did not, 2 bad usage or input,
 3 the surroundings failed, 130 and 143 ended by a signal after the partial result was written.";
 
-/// Objects when the stream that is read back breaks what publishers were promised.
-const READ_BACK_JUDGE: &str = "the-stream-has-what-acks-cover";
 const READ_BACK_CLAUSE: &str =
     "fast.ack.covers-fail, fast.gap.order, fast.gap.report: the stream holds what was promised";
 
