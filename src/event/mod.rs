@@ -153,11 +153,11 @@ pub enum Event {
         code: u16,
         sequence: BatchSequence,
     },
-    /// A frame was lost: a reply on its way to the client, else a message on its way in.
+    /// A frame was lost: a message, end of batch or ping on its way in, or a reply (no operation).
     Dropped {
         batch: BatchNumber,
         cause: DropCause,
-        reply: bool,
+        operation: Option<Operation>,
         sequence: BatchSequence,
     },
     /// An end of batch or a ping reached the server (stored messages tell their arrival).
@@ -194,13 +194,16 @@ pub enum Event {
     /// An error in place of a PubAck left the server.
     RefusalSent { batch: BatchNumber, code: u16 },
 
-    /// Nothing of this batch is under way: no frame on its links, nothing in the server's queues.
-    /// Told where a wait ends without its reply, so that a slow reply is not taken for a stall.
+    /// Nothing under way could end the wait of this batch: no message of it on its way in, no
+    /// reply on its way out that says more than the publisher knows. Told where a wait ends without
+    /// its reply, so that a slow reply is not taken for a stall.
     AtRest { batch: BatchNumber },
 
     // -- surroundings ------------------------------------------------------------------------
     /// A fault of the file fired; numbered from 0 in the order of the file.
     Fault { fault: u32 },
+    /// A cut or hold of the file is over.
+    Healed { fault: u32 },
     /// An API call was answered.
     ApiAnswered {
         operation: ApiOperation,
@@ -237,7 +240,10 @@ impl Event {
             | Self::PubAckSent { batch, .. }
             | Self::RefusalSent { batch, .. }
             | Self::AtRest { batch } => Some(batch),
-            Self::PublisherDone { .. } | Self::Fault { .. } | Self::ApiAnswered { .. } => None,
+            Self::PublisherDone { .. }
+            | Self::Fault { .. }
+            | Self::Healed { .. }
+            | Self::ApiAnswered { .. } => None,
         }
     }
 }

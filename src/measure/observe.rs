@@ -69,6 +69,7 @@ impl Observer for Recorder {
             Event::PublisherDone { .. }
             | Event::ControlReceived { .. }
             | Event::AtRest { .. }
+            | Event::Healed { .. }
             | Event::Rejected { .. }
             | Event::AckSent { .. }
             | Event::GapSent { .. }

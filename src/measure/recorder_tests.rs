@@ -282,7 +282,7 @@ fn stores_are_counted_once_each_and_duplicates_are_not_lost() {
     scene.see(Event::Dropped {
         batch: BatchNumber(0),
         cause: DropCause::Cut,
-        reply: false,
+        operation: None,
         sequence: BatchSequence(4),
     });
     let totals = scene.finish(10).totals;

@@ -10,7 +10,7 @@ use crate::event::{BatchNumber, Event, PublisherId};
 use crate::load::{Identity, PayloadContent, Plan, Planned, Step};
 use crate::machine::{Machine, Sink, Time};
 use crate::nats::header::{Headers, MESSAGE_ID};
-use crate::nats::{BatchSequence, Operation};
+use crate::nats::{BatchSequence, GapMode, Operation};
 use crate::scenario::{Commit, HeaderRule};
 use crate::server::message::{
     BatchHandle, ConnectionId, Control, Payload, Publish, ReplyTo, SubjectId,
@@ -44,6 +44,27 @@ struct Open {
     home: (SubjectId, u32),
 }
 
+/// A publisher that waits for a reply.
+pub(super) struct Waiting {
+    pub(super) batch: BatchNumber,
+    acknowledged: BatchSequence,
+    opening: bool,
+    gap: GapMode,
+}
+
+impl Waiting {
+    /// Whether this reply says more than the publisher knows.
+    pub(super) fn is_released_by(&self, frame: &ControlFrame) -> bool {
+        match frame {
+            ControlFrame::Ack(ack) => self.opening || ack.sequence > self.acknowledged,
+            ControlFrame::PubAck(_) | ControlFrame::Refused(_) => true,
+            // In gap mode ok both only inform.
+            ControlFrame::Gap(_) | ControlFrame::Error { .. } => self.gap == GapMode::Fail,
+            ControlFrame::Status(_) => false,
+        }
+    }
+}
+
 /// What every host needs of the world.
 pub(super) struct Shared<'w, 'o> {
     pub(super) fabric: &'w mut Fabric<'o>,
@@ -69,6 +90,17 @@ impl Host {
             done: false,
             open: None,
         }
+    }
+
+    /// What this publisher waits for, if it has an open batch.
+    pub(super) fn waiting(&self) -> Option<Waiting> {
+        let open = self.open.as_ref()?;
+        Some(Waiting {
+            batch: open.number,
+            acknowledged: open.core.acknowledged(),
+            opening: open.core.is_opening(),
+            gap: self.group.settings.gap,
+        })
     }
 
     /// A frame of this host as the server takes it.

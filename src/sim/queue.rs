@@ -115,9 +115,17 @@ impl<E> Queue<E> {
         self.tree.horizon()
     }
 
-    /// Whether nothing is on a lane.
-    pub fn is_empty(&self, lane: usize) -> bool {
-        self.lanes[lane].items.is_empty()
+    /// What is on a lane, in order.
+    pub fn items(&self, lane: usize) -> impl Iterator<Item = &E> {
+        self.lanes[lane].items.iter().map(|(_, item)| item)
+    }
+
+    /// The moment of the last item on a lane; the start of the run if there is none.
+    pub fn last_at(&self, lane: usize) -> Time {
+        self.lanes[lane]
+            .items
+            .back()
+            .map_or(Time::ZERO, |(at, _)| *at)
     }
 
     /// The moment of what is next; [`Time::NEVER`] if nothing is.
