@@ -58,6 +58,9 @@ pub(super) struct LiveArguments {
     /// Start so many servers of our own: 1, or a cluster of 3
     #[arg(long, value_name = "N", value_parser = parse_local)]
     local: Option<u8>,
+    /// Seed of arrivals and sizes; the default is the file's, else 1
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     /// Change a key of the file, such as publishers.0.flow=50; repeatable
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -196,7 +199,7 @@ async fn run_one(
     interrupts: &mut Interrupts,
 ) -> Result<(Option<RunResult>, Option<u8>), Failure> {
     let stopwatch = Stopwatch::start();
-    let seed = Seed(scenario.settings.seed);
+    let seed = Seed(arguments.seed.unwrap_or(scenario.settings.seed));
     let mut watch = Watch::new(&scenario.settings, false, None);
     let options = RunOptions {
         seed,
@@ -273,7 +276,7 @@ fn notes(outcome: &LiveOutcome) -> Vec<String> {
 impl From<LiveError> for Failure {
     fn from(error: LiveError) -> Self {
         match error {
-            LiveError::Scenario { .. } => Self::Usage(error.to_string()),
+            LiveError::Scenario { .. } | LiveError::Version(_) => Self::Usage(error.to_string()),
             other => Self::Surroundings(other.to_string()),
         }
     }
