@@ -258,31 +258,10 @@ impl<'w, W: Witness> CoreClient<'w, W> {
     }
 
     fn tell_frame(&mut self, now: Time, frame: ControlFrame) {
-        let batch = self.teller.batch;
-        let event = match frame {
-            ControlFrame::Ack(ack) => {
-                return self.teller.acked(now, ack.messages, ack.sequence);
-            }
-            ControlFrame::Gap(gap) => Event::GapSeen {
-                batch,
-                expected: gap.expected,
-                received: gap.received,
-            },
-            ControlFrame::Error { sequence, code } => Event::ErrorSeen {
-                batch,
-                code,
-                sequence,
-            },
-            ControlFrame::PubAck(pub_ack) => Event::PubAckSeen {
-                batch,
-                duplicate: pub_ack.duplicate,
-                count: pub_ack.count.unwrap_or_default(),
-                sequence: pub_ack.sequence,
-            },
-            ControlFrame::Refused(code) | ControlFrame::Status(code) => {
-                Event::RefusalSeen { batch, code }
-            }
-        };
+        if let ControlFrame::Ack(ack) = frame {
+            self.teller.acknowledged = self.teller.acknowledged.max(ack.sequence);
+        }
+        let event = Event::seen(self.teller.batch, frame);
         self.teller.tell(now, event);
     }
 

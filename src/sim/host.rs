@@ -143,33 +143,7 @@ impl Host {
         if self.open.as_ref().is_none_or(|open| open.number != batch) {
             return;
         }
-        let event = match frame {
-            ControlFrame::Ack(ack) => Event::AckSeen {
-                batch,
-                flow: ack.messages,
-                sequence: ack.sequence,
-            },
-            ControlFrame::Gap(gap) => Event::GapSeen {
-                batch,
-                expected: gap.expected,
-                received: gap.received,
-            },
-            ControlFrame::Error { sequence, code } => Event::ErrorSeen {
-                batch,
-                code,
-                sequence,
-            },
-            ControlFrame::PubAck(ack) => Event::PubAckSeen {
-                batch,
-                duplicate: ack.duplicate,
-                count: ack.count.unwrap_or_default(),
-                sequence: ack.sequence,
-            },
-            ControlFrame::Refused(code) | ControlFrame::Status(code) => {
-                Event::RefusalSeen { batch, code }
-            }
-        };
-        shared.fabric.tell(&event);
+        shared.fabric.tell(&Event::seen(batch, frame));
         self.step(publisher::Input::Reply(frame), shared);
     }
 
