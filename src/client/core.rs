@@ -15,7 +15,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{FutureExt, StreamExt};
 
 use super::{BatchClient, BatchEnd, BatchSettings, Message, Next, Source, Teller, Turn, Witness};
-use crate::batch::fast::publisher::{Action, ControlFrame, Input, Profile, Publisher, Settings};
+use crate::batch::fast::publisher::{Action, ControlFrame, Input, Publisher};
 use crate::event::{Event, Outcome};
 use crate::machine::{Machine, Time};
 use crate::nats::ack::{ServerReply, parse_reply};
@@ -51,34 +51,23 @@ impl<'w, W: Witness> CoreClient<'w, W> {
         settings: &BatchSettings,
         world: &'w W,
     ) -> Result<Self, BatchEnd> {
+        let publisher = &settings.publisher;
         let teller = Teller::new(world, settings.batch);
         let refuse = |reason: String| teller.ended(world.now(), Outcome::ClientError, 0, reason);
         let inbox_subject = connection.new_inbox();
         let (prefix, batch_id) = inbox_subject
             .rsplit_once('.')
             .unwrap_or(("", &inbox_subject));
-        let replies = ReplyPrefix::new(prefix, batch_id, settings.flow, settings.gap)
+        let replies = ReplyPrefix::new(prefix, batch_id, publisher.flow, publisher.gap)
             .map_err(|error| refuse(error.to_string()))?;
         let inbox = connection
             .subscribe(format!("{inbox_subject}.>"))
             .await
             .map_err(|error| refuse(error.to_string()))?;
-        let profile = Profile {
-            gate_before_publish: settings.gate_before_publish,
-            ping_while_opening: settings.ping_while_opening,
-            ..Profile::ADR
-        };
-        let ack_timeout = u64::try_from(settings.ack_timeout.as_nanos()).unwrap_or(u64::MAX);
         Ok(Self {
             connection: connection.clone(),
             inbox,
-            machine: Publisher::new(Settings {
-                flow: settings.flow,
-                outstanding_acks: settings.outstanding_acks,
-                gap: settings.gap,
-                ack_timeout: Time::from_nanos(ack_timeout),
-                profile,
-            }),
+            machine: Publisher::new(publisher.clone()),
             teller,
             replies: Replies::new(replies),
             first_subject: None,
