@@ -127,6 +127,10 @@ impl Host {
 
     /// The plan is asked for its next step.
     pub(super) fn ready(&mut self, shared: &mut Shared<'_, '_>) {
+        // Between room for one more message and that message, the server may have ended the batch.
+        if self.open.as_ref().is_some_and(|open| !open.core.is_ready()) {
+            return;
+        }
         let now = shared.fabric.now;
         match self.plan.step(now) {
             Step::Wait(until) => self.arm_ready(shared, until),
