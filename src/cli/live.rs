@@ -149,9 +149,7 @@ fn read(arguments: &LiveArguments) -> Result<Vec<Scenario>, Failure> {
             scenario.settings.stream.replicas = 3;
         }
         scenario.apply_set(&arguments.set)?;
-        if arguments.strict {
-            scenario.check_live()?;
-        }
+        check_sections(&scenario, arguments.strict)?;
         for note in check_scenario(&scenario, arguments.strict)? {
             print::note(&format!("{}: {note}", scenario.file));
         }
@@ -160,7 +158,23 @@ fn read(arguments: &LiveArguments) -> Result<Vec<Scenario>, Failure> {
     Ok(scenarios)
 }
 
+/// Refuses sections that no live run takes, with their lines; `strict`: also those that one leaves
+/// out with a note.
+fn check_sections(scenario: &Scenario, strict: bool) -> Result<(), Failure> {
+    let mut refused = scenario.clone();
+    if !strict {
+        let settings = &mut refused.settings;
+        (settings.server, settings.disk, settings.network) = (None, None, None);
+    }
+    Ok(refused.check_live()?)
+}
+
 fn check_servers(servers: &[String]) -> Result<(), Failure> {
+    if servers.iter().any(|server| server.trim().is_empty()) {
+        return Err(Failure::Usage(
+            "--servers: an address is empty; write one such as nats://127.0.0.1:4222".to_owned(),
+        ));
+    }
     match Connector::new(servers) {
         Ok(_) => Ok(()),
         Err(LiveError::Unreachable { servers, reason }) => {

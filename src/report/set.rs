@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_set_written_run_by_run_is_the_set() {
-        let runs = vec![unexpected(), RunResult::new(record())];
+        let runs = [unexpected(), RunResult::new(record())];
         for count in 0..=2 {
             let mut writer = SetWriter::new(Vec::new()).unwrap();
             for run in &runs[..count] {

@@ -95,7 +95,11 @@ impl SetTable {
             text,
             "{} runs{}: {} as expected, {} not; pass {}, violation {}, stall {}, failed {}",
             count(summary.runs),
-            partial(summary.partial, self.paint),
+            if summary.partial {
+                self.paint.notable(" (partial: ended early)")
+            } else {
+                String::new()
+            },
             count(summary.expected),
             count(summary.unexpected),
             count(summary.pass),
