@@ -6,7 +6,7 @@
 use rand::RngExt;
 
 use super::Arrivals;
-use crate::event::PublisherId;
+use crate::event::{Outcome, PublisherId};
 use crate::machine::Time;
 use crate::nats::BatchSequence;
 use crate::scenario::{Commit, Pause, PayloadSize, Publishers, Settings};
@@ -61,6 +61,8 @@ pub struct Plan {
     next_subject: u32,
     next_pause: usize,
     due: Option<Time>,
+    /// A batch ended in a way that its publisher does not go on after.
+    over: bool,
 }
 
 impl Plan {
@@ -98,6 +100,7 @@ impl Plan {
             next_subject: 0,
             next_pause: 0,
             due: None,
+            over: false,
         }
     }
 
@@ -113,7 +116,7 @@ impl Plan {
 
     /// What to do at `now`. A message is handed out once: the plan has moved on.
     pub fn step(&mut self, now: Time) -> Step {
-        if self.batches != 0 && self.batch >= self.batches {
+        if self.over || self.batches != 0 && self.batch >= self.batches {
             return Step::Done;
         }
         if self.sequence >= self.messages {
@@ -132,8 +135,21 @@ impl Plan {
         Step::Offer(self.hand_out(due, last))
     }
 
-    /// The open batch is over, however it ended; the next step belongs to the next batch.
-    pub fn batch_over(&mut self) {
+    /// The open batch is over; the next step belongs to the next batch, if there is to be one.
+    ///
+    /// Load goes on after a batch that the server refused or ended, or that ran into its timeout:
+    /// that is when it is wanted most. It ends where a next batch could not fare better: the
+    /// client failed, the run is over, or nobody listened to the first message.
+    pub fn batch_over(&mut self, outcome: Outcome) {
+        self.over |= match outcome {
+            Outcome::Committed
+            | Outcome::EndedByServer
+            | Outcome::Refused
+            | Outcome::TimedOut
+            | Outcome::Abandoned => false,
+            Outcome::NoResponders => self.sequence <= 1,
+            Outcome::Interrupted | Outcome::ClientError => true,
+        };
         self.batch = self.batch.saturating_add(1);
         self.sequence = 0;
         self.next_pause = 0;
@@ -216,12 +232,12 @@ mod tests {
                         planned.batch, planned.sequence, planned.intended, planned.subject
                     ));
                     if planned.last {
-                        plan.batch_over();
+                        plan.batch_over(Outcome::Committed);
                     }
                 }
                 Step::End => {
                     log.push("end".to_owned());
-                    plan.batch_over();
+                    plan.batch_over(Outcome::Committed);
                 }
                 Step::Done => return log,
             }
@@ -291,8 +307,47 @@ mod tests {
         assert!(matches!(plan.step(Time::ZERO), Step::Offer(_)));
         plan.stop_at(Time::from_secs(1));
         assert_eq!(plan.step(Time::from_secs(1)), Step::End);
-        plan.batch_over();
+        plan.batch_over(Outcome::Committed);
         assert_eq!(plan.step(Time::from_secs(1)), Step::Done);
+    }
+
+    #[test]
+    fn load_goes_on_unless_the_next_batch_could_not_fare_better() {
+        let group = Publishers {
+            batches: 2,
+            ..Publishers::default()
+        };
+        let goes_on = |messages: u32, outcome| {
+            let mut plan = plan(&group);
+            for _ in 0..messages {
+                assert!(matches!(plan.step(Time::ZERO), Step::Offer(_)));
+            }
+            plan.batch_over(outcome);
+            match plan.step(Time::ZERO) {
+                Step::Offer(planned) => {
+                    assert_eq!((planned.batch, planned.sequence.0), (1, 1));
+                    true
+                }
+                step => {
+                    assert_eq!(step, Step::Done);
+                    false
+                }
+            }
+        };
+        for outcome in [
+            Outcome::Committed,
+            Outcome::EndedByServer,
+            Outcome::Refused,
+            Outcome::TimedOut,
+            Outcome::Abandoned,
+        ] {
+            assert!(goes_on(1, outcome) && goes_on(2, outcome), "{outcome:?}");
+        }
+        for outcome in [Outcome::ClientError, Outcome::Interrupted] {
+            assert!(!goes_on(1, outcome) && !goes_on(2, outcome), "{outcome:?}");
+        }
+        assert!(!goes_on(1, Outcome::NoResponders));
+        assert!(goes_on(2, Outcome::NoResponders));
     }
 
     #[test]
