@@ -20,7 +20,7 @@ pub enum Step {
     /// Publish this message.
     Offer(Planned),
     /// End the open batch as [`Plan::commit`] says, without a further message, then call
-    /// [`Plan::batch_over`].
+    /// [`Plan::batch_over`]. Where a message should commit, none is left: an end of batch does.
     End,
     /// Nothing more, ever.
     Done,
@@ -125,7 +125,7 @@ impl Plan {
         let due = *self.due.get_or_insert_with(|| self.arrivals.next(now));
         // also for an open loop that is behind: what it still owes at the stop is not offered
         if due.max(now) >= self.stop {
-            return self.step_to_the_end(now);
+            return self.step_to_the_end(now, due);
         }
         if due > now {
             return Step::Wait(due);
@@ -160,17 +160,20 @@ impl Plan {
         self.stop = self.stop.min(now);
     }
 
-    fn step_to_the_end(&mut self, now: Time) -> Step {
+    /// The last steps: a batch whose commit stores a message takes the oldest message that is owed
+    /// for it; a message that the load never wanted is not made up.
+    fn step_to_the_end(&mut self, now: Time, due: Time) -> Step {
         if self.stop > now {
             return Step::Wait(self.stop);
         }
         if self.sequence == 0 {
             return Step::Done;
         }
-        match self.commit {
-            Commit::Message => Step::Offer(self.hand_out(self.stop, true)),
-            Commit::Eob | Commit::None => Step::End,
+        if self.commit == Commit::Message && due < self.stop {
+            self.due = None;
+            return Step::Offer(self.hand_out(due, true));
         }
+        Step::End
     }
 
     fn hand_out(&mut self, intended: Time, last: bool) -> Planned {
@@ -279,9 +282,27 @@ mod tests {
             "0/1 @0.000000000s .0",
             "0/2 @1.000000000s .0 last",
             "1/1 @2.000000000s .0",
-            "1/2 @2.500000000s .0 last",
+            "end",
         ];
         assert_eq!(play(&mut plan(&group)), expected);
+    }
+
+    #[test]
+    fn at_a_stop_a_message_that_is_owed_commits() {
+        let group = Publishers {
+            arrival: Arrival::Constant,
+            rate_per_second: Some(1.0),
+            stop: Some(Span(Time::from_millis(2_500))),
+            commit: Commit::Message,
+            ..Publishers::default()
+        };
+        let mut plan = plan(&group);
+        assert!(matches!(plan.step(Time::ZERO), Step::Offer(_)));
+        let Step::Offer(planned) = plan.step(Time::from_secs(3)) else {
+            panic!("the message of the first second is owed");
+        };
+        assert_eq!(planned.intended, Time::from_secs(1));
+        assert!(planned.last);
     }
 
     #[test]

@@ -204,7 +204,7 @@ impl<W: World> Source for Runner<'_, W> {
 impl<W: World> Runner<'_, W> {
     fn end(&self) -> Next {
         match self.plan.commit() {
-            // a plan ends a batch with a message by offering it, never like this
+            // no message is left that could commit
             Commit::Eob | Commit::Message => Next::CommitEob,
             Commit::None => Next::Abandon,
         }
