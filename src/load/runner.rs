@@ -74,8 +74,8 @@ impl<'w, W: World> Runner<'w, W> {
         }
     }
 
-    /// Publishes until the plan is done, or a batch ends in a way that a publisher does not go on
-    /// after: see [`ends_publisher`].
+    /// Publishes until the plan is done; [`Plan::batch_over`] says when that is sooner than the
+    /// file does.
     pub async fn run(&mut self) {
         let mut now = self.world.now();
         loop {
@@ -88,10 +88,9 @@ impl<'w, W: World> Runner<'w, W> {
                 Step::Offer(first) => {
                     let end = self.run_batch(first).await;
                     self.open = None;
-                    self.plan.batch_over();
-                    if ends_publisher(end.outcome) {
+                    self.plan.batch_over(end.outcome);
+                    if is_failure(end.outcome) {
                         self.failure = Some(end);
-                        break;
                     }
                     now = self.world.now();
                 }
@@ -118,7 +117,7 @@ impl<'w, W: World> Runner<'w, W> {
         self.finish();
     }
 
-    /// The batch that ended the publisher, if one did.
+    /// The last batch that failed, if one did.
     pub fn failure(&self) -> Option<&BatchEnd> {
         self.failure.as_ref()
     }
@@ -205,16 +204,16 @@ impl<W: World> Source for Runner<'_, W> {
 impl<W: World> Runner<'_, W> {
     fn end(&self) -> Next {
         match self.plan.commit() {
-            // a plan ends a batch with a message by offering it, never like this
+            // no message is left that could commit
             Commit::Eob | Commit::Message => Next::CommitEob,
             Commit::None => Next::Abandon,
         }
     }
 }
 
-/// Whether a publisher stops after a batch that ended so: after an error, as an application would
-/// that reports it. A batch that the server ended early is followed by the next one.
-const fn ends_publisher(outcome: Outcome) -> bool {
+/// Whether a batch ended with an error that people want to read. One that the server ended early
+/// was answered in full.
+const fn is_failure(outcome: Outcome) -> bool {
     match outcome {
         Outcome::Committed | Outcome::EndedByServer | Outcome::Abandoned => false,
         Outcome::Refused

@@ -149,7 +149,7 @@ impl Host {
                 self.step(input, shared);
             }
             Step::End => match (self.plan.commit(), self.open.is_some()) {
-                (_, false) => self.next_batch(now, shared),
+                (_, false) => self.next_batch(Outcome::Abandoned, now, shared),
                 (Commit::None, true) => self.leave(Outcome::Abandoned, shared),
                 (Commit::Eob | Commit::Message, true) => {
                     self.step(publisher::Input::CommitEob, shared)
@@ -268,7 +268,7 @@ impl Host {
             acknowledged,
         });
         let now = shared.fabric.now;
-        self.next_batch(now + self.group.publish_cost, shared);
+        self.next_batch(outcome, now + self.group.publish_cost, shared);
     }
 
     /// Leaves the open batch without a word to the server.
@@ -290,11 +290,11 @@ impl Host {
             Time::NEVER,
         );
         let now = shared.fabric.now;
-        self.next_batch(now + self.group.publish_cost, shared);
+        self.next_batch(outcome, now + self.group.publish_cost, shared);
     }
 
-    fn next_batch(&mut self, at: Time, shared: &mut Shared<'_, '_>) {
-        self.plan.batch_over();
+    fn next_batch(&mut self, outcome: Outcome, at: Time, shared: &mut Shared<'_, '_>) {
+        self.plan.batch_over(outcome);
         self.arm_ready(shared, at);
     }
 
