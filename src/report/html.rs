@@ -106,7 +106,8 @@ fn verdict(page: &mut String, result: &RunResult) {
     );
     if result.partial {
         page.push_str(
-            "<p>The run was ended by a signal. What follows was measured up to then.</p>\n",
+            "<p>The run ended early: by its time limit, a signal, or a failure around it. What \
+             follows was measured up to then.</p>\n",
         );
     }
     list(page, result.unmet.iter().map(|unmet| escape_html(unmet)));

@@ -18,11 +18,15 @@ pub struct Judgement {
 /// Judges a run by what its file expects.
 ///
 /// A violation outranks a stall, and a stall a failure: each may well be the cause of the next.
+/// `unfinished`: the time limit came before the publishers were done. Where a pass is expected that
+/// is not met, for what the load wanted was not all tried; where trouble is expected, waiting for
+/// the limit may be the very trouble.
 pub fn judge(
     expect: &Expect,
     totals: &Totals,
     violations: &[Violation],
     stalls: &[Stall],
+    unfinished: bool,
 ) -> Judgement {
     let failure = first_failure(expect, totals);
     let verdict = if !violations.is_empty() {
@@ -58,6 +62,9 @@ pub fn judge(
             word(expect.verdict),
             word(verdict)
         ));
+    }
+    if unfinished && expect.verdict == Verdict::Pass {
+        unmet.push("the time limit came before the publishers were done".to_owned());
     }
     unmet.extend(unmet_counts(expect, totals));
     for judge in &expect.judges {
@@ -163,7 +170,7 @@ mod tests {
     }
 
     fn verdict_of(expect: &Expect, totals: &Totals) -> Verdict {
-        judge(expect, totals, &[], &[]).verdict
+        judge(expect, totals, &[], &[], false).verdict
     }
 
     #[test]
@@ -181,6 +188,7 @@ mod tests {
             &totals,
             &[violation("gate")],
             std::slice::from_ref(&stall),
+            false,
         );
         assert_eq!(both.verdict, Verdict::Violation);
         assert_eq!(
@@ -188,10 +196,13 @@ mod tests {
             ["verdict: expected pass, got violation: gate: sent at a shut gate"]
         );
         assert_eq!(
-            judge(&expect, &totals, &[], &[stall]).verdict,
+            judge(&expect, &totals, &[], &[stall], false).verdict,
             Verdict::Stall
         );
-        assert_eq!(judge(&expect, &totals, &[], &[]).verdict, Verdict::Failed);
+        assert_eq!(
+            judge(&expect, &totals, &[], &[], false).verdict,
+            Verdict::Failed
+        );
     }
 
     #[test]
@@ -243,7 +254,7 @@ mod tests {
             ..Totals::default()
         };
         assert_eq!(
-            judge(&expect, &totals, &[], &[]).unmet,
+            judge(&expect, &totals, &[], &[], false).unmet,
             [
                 "stored: expected 10, got 9",
                 "lost: expected 0, but nobody looked",
@@ -256,15 +267,34 @@ mod tests {
     }
 
     #[test]
+    fn an_unfinished_run_is_not_the_pass_that_a_file_expects() {
+        let totals = ended("interrupted", 0);
+        let mut expect = Expect::default();
+        assert_eq!(
+            judge(&expect, &totals, &[], &[], true).unmet,
+            ["the time limit came before the publishers were done"]
+        );
+        expect.verdict = Verdict::Violation;
+        let found = [violation("gate")];
+        assert_eq!(judge(&expect, &totals, &found, &[], true).unmet, [""; 0]);
+    }
+
+    #[test]
     fn an_expected_violation_is_as_expected() {
         let expect = Expect {
             verdict: Verdict::Violation,
             judges: vec!["gate".to_owned()],
             ..Expect::default()
         };
-        let judgement = judge(&expect, &Totals::default(), &[violation("gate")], &[]);
+        let judgement = judge(
+            &expect,
+            &Totals::default(),
+            &[violation("gate")],
+            &[],
+            false,
+        );
         assert_eq!(judgement.unmet, [""; 0]);
-        let judgement = judge(&expect, &Totals::default(), &[], &[]);
+        let judgement = judge(&expect, &Totals::default(), &[], &[], false);
         assert_eq!(judgement.unmet.len(), 2);
     }
 }
