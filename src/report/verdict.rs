@@ -3,7 +3,7 @@
 //! Leans on `measure` and `scenario`.
 
 use super::{Stall, Verdict, Violation};
-use crate::measure::{Ending, Totals};
+use crate::measure::{BatchOutcome, Ending, Totals};
 use crate::scenario::Expect;
 
 /// What a run came to.
@@ -122,11 +122,15 @@ fn first_failure(expect: &Expect, totals: &Totals) -> Option<String> {
     if let Some((code, count)) = totals.errors.iter().find(|(code, _)| unexpected(code)) {
         return Some(format!("error {code} was seen {count} times"));
     }
-    let bad = |ending: &&Ending| match ending.outcome.as_str() {
-        "committed" | "abandoned" | "interrupted" => false,
+    let bad = |ending: &&Ending| match ending.outcome {
+        BatchOutcome::Committed | BatchOutcome::Abandoned | BatchOutcome::Interrupted => false,
         // A batch that a gap ended is what a file with gaps asks for.
-        "ended-by-server" if ending.code == 0 => expect.gaps.unwrap_or(0) == 0,
-        _ => ending.code == 0 || unexpected(&ending.code),
+        BatchOutcome::EndedByServer if ending.code == 0 => expect.gaps.unwrap_or(0) == 0,
+        BatchOutcome::EndedByServer
+        | BatchOutcome::Refused
+        | BatchOutcome::TimedOut
+        | BatchOutcome::NoResponders
+        | BatchOutcome::ClientError => ending.code == 0 || unexpected(&ending.code),
     };
     let ending = totals.batches.endings.iter().find(bad)?;
     let code = match ending.code {
@@ -135,7 +139,8 @@ fn first_failure(expect: &Expect, totals: &Totals) -> Option<String> {
     };
     Some(format!(
         "{} batches ended: {}{code}",
-        ending.batches, ending.outcome
+        ending.batches,
+        ending.outcome.as_str()
     ))
 }
 
@@ -155,12 +160,12 @@ mod tests {
         }
     }
 
-    fn ended(outcome: &str, code: u16) -> Totals {
+    fn ended(outcome: BatchOutcome, code: u16) -> Totals {
         Totals {
             batches: BatchTotals {
                 started: 1,
                 endings: vec![Ending {
-                    outcome: outcome.to_owned(),
+                    outcome,
                     code,
                     batches: 1,
                 }],
@@ -182,7 +187,7 @@ mod tests {
             release: "flow ack 10".to_owned(),
         };
         let expect = Expect::default();
-        let totals = ended("timed-out", 0);
+        let totals = ended(BatchOutcome::TimedOut, 0);
         let both = judge(
             &expect,
             &totals,
@@ -210,28 +215,28 @@ mod tests {
         let mut expect = Expect::default();
         let seen = Totals {
             errors: [(10071, 2)].into(),
-            ..ended("refused", 10071)
+            ..ended(BatchOutcome::Refused, 10071)
         };
         assert_eq!(verdict_of(&expect, &seen), Verdict::Failed);
         expect.errors = vec![10071];
         assert_eq!(verdict_of(&expect, &seen), Verdict::Pass);
         for (outcome, verdict) in [
-            ("committed", Verdict::Pass),
-            ("abandoned", Verdict::Pass),
-            ("interrupted", Verdict::Pass),
-            ("timed-out", Verdict::Failed),
-            ("client-error", Verdict::Failed),
-            ("ended-by-server", Verdict::Failed),
+            (BatchOutcome::Committed, Verdict::Pass),
+            (BatchOutcome::Abandoned, Verdict::Pass),
+            (BatchOutcome::Interrupted, Verdict::Pass),
+            (BatchOutcome::TimedOut, Verdict::Failed),
+            (BatchOutcome::ClientError, Verdict::Failed),
+            (BatchOutcome::EndedByServer, Verdict::Failed),
         ] {
             assert_eq!(
                 verdict_of(&expect, &ended(outcome, 0)),
                 verdict,
-                "{outcome}"
+                "{outcome:?}"
             );
         }
         expect.gaps = Some(1);
         assert_eq!(
-            verdict_of(&expect, &ended("ended-by-server", 0)),
+            verdict_of(&expect, &ended(BatchOutcome::EndedByServer, 0)),
             Verdict::Pass
         );
     }
@@ -268,7 +273,7 @@ mod tests {
 
     #[test]
     fn an_unfinished_run_is_not_the_pass_that_a_file_expects() {
-        let totals = ended("interrupted", 0);
+        let totals = ended(BatchOutcome::Interrupted, 0);
         let mut expect = Expect::default();
         assert_eq!(
             judge(&expect, &totals, &[], &[], true).unmet,
