@@ -40,6 +40,7 @@ pub(super) fn record(run: Run<'_>, seen: Seen) -> RunRecord {
         // A live run cannot be repeated event for event.
         trace_hash: (run.world == World::Sim).then_some(trace_hash),
         partial: run.partial,
+        unfinished: false,
         summary,
         violations: findings.violations.into_iter().map(Into::into).collect(),
         stalls: findings.stalls.into_iter().map(Into::into).collect(),

@@ -5,7 +5,7 @@
 use super::groups::group_summaries;
 use super::summary::{BatchTotals, Ending, StallTime, Summary, Throughput, Totals, Window, jain};
 use super::{Distribution, Recorder, latency_histogram, rounded};
-use crate::event::{ApiOperation, DropCause, Outcome};
+use crate::event::{ApiOperation, DropCause};
 use crate::machine::Time;
 
 impl Recorder {
@@ -75,7 +75,7 @@ impl Recorder {
             .endings
             .iter()
             .map(|(&(outcome, code), &batches)| Ending {
-                outcome: outcome_name(outcome).to_owned(),
+                outcome: outcome.into(),
                 code,
                 batches,
             });
@@ -128,19 +128,6 @@ const fn drop_name(cause: DropCause) -> &'static str {
         DropCause::Fault => "fault",
         DropCause::Cut => "cut",
         DropCause::NoResponders => "no-responders",
-    }
-}
-
-const fn outcome_name(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Committed => "committed",
-        Outcome::EndedByServer => "ended-by-server",
-        Outcome::Refused => "refused",
-        Outcome::TimedOut => "timed-out",
-        Outcome::NoResponders => "no-responders",
-        Outcome::Abandoned => "abandoned",
-        Outcome::Interrupted => "interrupted",
-        Outcome::ClientError => "client-error",
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::event::{DropCause, Event, Observer};
-use crate::measure::Summary;
+use crate::measure::{BatchOutcome, Summary};
 use crate::nats::{GapMode, Operation, StreamSequence};
 
 /// A run written down by hand; times in microseconds.
@@ -197,7 +197,10 @@ fn a_pub_ack_credits_up_to_its_count_and_a_second_one_credits_nothing() {
     assert_eq!((totals.pub_acks, totals.duplicates), (3, 1));
     assert_eq!((totals.stored, totals.lost), (None, None));
     assert_eq!(totals.batches.endings.len(), 1);
-    assert_eq!(totals.batches.endings[0].outcome, "ended-by-server");
+    assert_eq!(
+        totals.batches.endings[0].outcome,
+        BatchOutcome::EndedByServer
+    );
 }
 
 #[test]

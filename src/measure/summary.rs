@@ -1,6 +1,6 @@
 //! What is left of a run when its events are gone: totals, rates, distributions, series.
 //!
-//! Leans on `distribution` and `series`.
+//! Leans on `distribution`, `series` and the outcomes of `event`.
 
 use std::collections::BTreeMap;
 
@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Distribution, FlowSeries, Series};
+use crate::event::Outcome;
 
 /// Everything that a run measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -124,13 +125,67 @@ pub struct BatchTotals {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ending {
-    /// `committed`, `ended-by-server`, `refused`, `timed-out`, `no-responders`, `abandoned`,
-    /// `interrupted` or `client-error`.
-    pub outcome: String,
+    /// How they ended.
+    pub outcome: BatchOutcome,
     /// The error that ended them, or 0.
     pub code: u16,
     /// How many.
     pub batches: u64,
+}
+
+/// How a batch ended, as results say it.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum BatchOutcome {
+    /// Its PubAck came after its commit.
+    Committed,
+    /// The server ended it before its commit.
+    EndedByServer,
+    /// The server refused it.
+    Refused,
+    /// No ack came within the ack timeout.
+    TimedOut,
+    /// Nobody listens on its subject.
+    NoResponders,
+    /// Its publisher left it open, as its file says.
+    Abandoned,
+    /// The run ended first.
+    Interrupted,
+    /// The client failed.
+    ClientError,
+}
+
+impl BatchOutcome {
+    /// The word in results.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Committed => "committed",
+            Self::EndedByServer => "ended-by-server",
+            Self::Refused => "refused",
+            Self::TimedOut => "timed-out",
+            Self::NoResponders => "no-responders",
+            Self::Abandoned => "abandoned",
+            Self::Interrupted => "interrupted",
+            Self::ClientError => "client-error",
+        }
+    }
+}
+
+impl From<Outcome> for BatchOutcome {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Committed => Self::Committed,
+            Outcome::EndedByServer => Self::EndedByServer,
+            Outcome::Refused => Self::Refused,
+            Outcome::TimedOut => Self::TimedOut,
+            Outcome::NoResponders => Self::NoResponders,
+            Outcome::Abandoned => Self::Abandoned,
+            Outcome::Interrupted => Self::Interrupted,
+            Outcome::ClientError => Self::ClientError,
+        }
+    }
 }
 
 /// Rates over the window.
@@ -228,6 +283,28 @@ mod tests {
         assert_eq!(jain(&[]), None);
         assert_eq!(jain(&[0, 0]), None);
         assert_eq!(jain(&[u64::MAX, u64::MAX]), Some(1.0));
+    }
+
+    #[test]
+    fn outcomes_are_written_as_their_words() {
+        for outcome in [
+            Outcome::Committed,
+            Outcome::EndedByServer,
+            Outcome::Refused,
+            Outcome::TimedOut,
+            Outcome::NoResponders,
+            Outcome::Abandoned,
+            Outcome::Interrupted,
+            Outcome::ClientError,
+        ] {
+            let outcome = BatchOutcome::from(outcome);
+            let word = serde_json::to_value(outcome).unwrap();
+            assert_eq!(word, outcome.as_str());
+            assert_eq!(
+                serde_json::from_value::<BatchOutcome>(word).unwrap(),
+                outcome
+            );
+        }
     }
 
     #[test]

@@ -50,8 +50,10 @@ pub struct RunRecord {
     pub seed: u64,
     /// The hash over all events; none where a run cannot be repeated.
     pub trace_hash: Option<u64>,
-    /// The run was ended by a signal.
+    /// A signal, or a failure of the surroundings, ended the run.
     pub partial: bool,
+    /// The time limit came before the publishers were done.
+    pub unfinished: bool,
     /// What was measured.
     pub summary: Summary,
     /// What judges objected to.
@@ -94,7 +96,8 @@ pub struct RunResult {
     pub expected: bool,
     /// The expectations that were not met, in words.
     pub unmet: Vec<String>,
-    /// A signal, or a failure of the surroundings, ended the run before it was over.
+    /// The time limit, a signal or a failure of the surroundings ended the run before its publishers
+    /// were done.
     pub partial: bool,
     /// What a reader has to know.
     pub notes: Vec<String>,
@@ -266,6 +269,7 @@ impl RunResult {
             &totals,
             &record.violations,
             &record.stalls,
+            record.unfinished,
         );
         Self {
             format: FORMAT,
@@ -278,7 +282,7 @@ impl RunResult {
             verdict: judgement.verdict,
             expected: judgement.unmet.is_empty(),
             unmet: judgement.unmet,
-            partial: record.partial,
+            partial: record.partial || record.unfinished,
             notes: record.notes,
             replay: record.replay,
             violations: record.violations,
@@ -361,6 +365,7 @@ pub(crate) mod tests {
             seed: 7,
             trace_hash: Some(0xab),
             partial: false,
+            unfinished: false,
             summary: Summary::default(),
             violations: Vec::new(),
             stalls: Vec::new(),
@@ -406,6 +411,20 @@ pub(crate) mod tests {
         assert_eq!(result.totals.stalls, 1);
         assert_eq!(result.verdict, Verdict::Stall);
         assert!(!result.expected);
+    }
+
+    #[test]
+    fn a_run_that_the_time_limit_cut_off_is_partial_and_no_clean_pass() {
+        let mut cut_off = record();
+        cut_off.unfinished = true;
+        let result = RunResult::new(cut_off);
+        assert!(result.partial && !result.expected);
+        assert_eq!(result.verdict, Verdict::Pass);
+        let by_signal = RunResult::new(RunRecord {
+            partial: true,
+            ..record()
+        });
+        assert!(by_signal.partial && by_signal.expected);
     }
 
     #[test]

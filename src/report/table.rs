@@ -305,7 +305,7 @@ fn batch_text(result: &RunResult) -> String {
             format!(
                 "{} {}{code}",
                 count(ending.batches),
-                printable(&ending.outcome)
+                ending.outcome.as_str()
             )
         })
         .collect();

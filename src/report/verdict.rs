@@ -3,7 +3,7 @@
 //! Leans on `measure` and `scenario`.
 
 use super::{Stall, Verdict, Violation};
-use crate::measure::{Ending, Totals};
+use crate::measure::{BatchOutcome, Ending, Totals};
 use crate::scenario::Expect;
 
 /// What a run came to.
@@ -18,11 +18,15 @@ pub struct Judgement {
 /// Judges a run by what its file expects.
 ///
 /// A violation outranks a stall, and a stall a failure: each may well be the cause of the next.
+/// `unfinished`: the time limit came before the publishers were done. Where a pass is expected that
+/// is not met, for what the load wanted was not all tried; where trouble is expected, waiting for
+/// the limit may be the very trouble.
 pub fn judge(
     expect: &Expect,
     totals: &Totals,
     violations: &[Violation],
     stalls: &[Stall],
+    unfinished: bool,
 ) -> Judgement {
     let failure = first_failure(expect, totals);
     let verdict = if !violations.is_empty() {
@@ -58,6 +62,9 @@ pub fn judge(
             word(expect.verdict),
             word(verdict)
         ));
+    }
+    if unfinished && expect.verdict == Verdict::Pass {
+        unmet.push("the time limit came before the publishers were done".to_owned());
     }
     unmet.extend(unmet_counts(expect, totals));
     for judge in &expect.judges {
@@ -115,11 +122,15 @@ fn first_failure(expect: &Expect, totals: &Totals) -> Option<String> {
     if let Some((code, count)) = totals.errors.iter().find(|(code, _)| unexpected(code)) {
         return Some(format!("error {code} was seen {count} times"));
     }
-    let bad = |ending: &&Ending| match ending.outcome.as_str() {
-        "committed" | "abandoned" | "interrupted" => false,
+    let bad = |ending: &&Ending| match ending.outcome {
+        BatchOutcome::Committed | BatchOutcome::Abandoned | BatchOutcome::Interrupted => false,
         // A batch that a gap ended is what a file with gaps asks for.
-        "ended-by-server" if ending.code == 0 => expect.gaps.unwrap_or(0) == 0,
-        _ => ending.code == 0 || unexpected(&ending.code),
+        BatchOutcome::EndedByServer if ending.code == 0 => expect.gaps.unwrap_or(0) == 0,
+        BatchOutcome::EndedByServer
+        | BatchOutcome::Refused
+        | BatchOutcome::TimedOut
+        | BatchOutcome::NoResponders
+        | BatchOutcome::ClientError => ending.code == 0 || unexpected(&ending.code),
     };
     let ending = totals.batches.endings.iter().find(bad)?;
     let code = match ending.code {
@@ -128,7 +139,8 @@ fn first_failure(expect: &Expect, totals: &Totals) -> Option<String> {
     };
     Some(format!(
         "{} batches ended: {}{code}",
-        ending.batches, ending.outcome
+        ending.batches,
+        ending.outcome.as_str()
     ))
 }
 
@@ -148,12 +160,12 @@ mod tests {
         }
     }
 
-    fn ended(outcome: &str, code: u16) -> Totals {
+    fn ended(outcome: BatchOutcome, code: u16) -> Totals {
         Totals {
             batches: BatchTotals {
                 started: 1,
                 endings: vec![Ending {
-                    outcome: outcome.to_owned(),
+                    outcome,
                     code,
                     batches: 1,
                 }],
@@ -163,7 +175,7 @@ mod tests {
     }
 
     fn verdict_of(expect: &Expect, totals: &Totals) -> Verdict {
-        judge(expect, totals, &[], &[]).verdict
+        judge(expect, totals, &[], &[], false).verdict
     }
 
     #[test]
@@ -175,12 +187,13 @@ mod tests {
             release: "flow ack 10".to_owned(),
         };
         let expect = Expect::default();
-        let totals = ended("timed-out", 0);
+        let totals = ended(BatchOutcome::TimedOut, 0);
         let both = judge(
             &expect,
             &totals,
             &[violation("gate")],
             std::slice::from_ref(&stall),
+            false,
         );
         assert_eq!(both.verdict, Verdict::Violation);
         assert_eq!(
@@ -188,10 +201,13 @@ mod tests {
             ["verdict: expected pass, got violation: gate: sent at a shut gate"]
         );
         assert_eq!(
-            judge(&expect, &totals, &[], &[stall]).verdict,
+            judge(&expect, &totals, &[], &[stall], false).verdict,
             Verdict::Stall
         );
-        assert_eq!(judge(&expect, &totals, &[], &[]).verdict, Verdict::Failed);
+        assert_eq!(
+            judge(&expect, &totals, &[], &[], false).verdict,
+            Verdict::Failed
+        );
     }
 
     #[test]
@@ -199,28 +215,28 @@ mod tests {
         let mut expect = Expect::default();
         let seen = Totals {
             errors: [(10071, 2)].into(),
-            ..ended("refused", 10071)
+            ..ended(BatchOutcome::Refused, 10071)
         };
         assert_eq!(verdict_of(&expect, &seen), Verdict::Failed);
         expect.errors = vec![10071];
         assert_eq!(verdict_of(&expect, &seen), Verdict::Pass);
         for (outcome, verdict) in [
-            ("committed", Verdict::Pass),
-            ("abandoned", Verdict::Pass),
-            ("interrupted", Verdict::Pass),
-            ("timed-out", Verdict::Failed),
-            ("client-error", Verdict::Failed),
-            ("ended-by-server", Verdict::Failed),
+            (BatchOutcome::Committed, Verdict::Pass),
+            (BatchOutcome::Abandoned, Verdict::Pass),
+            (BatchOutcome::Interrupted, Verdict::Pass),
+            (BatchOutcome::TimedOut, Verdict::Failed),
+            (BatchOutcome::ClientError, Verdict::Failed),
+            (BatchOutcome::EndedByServer, Verdict::Failed),
         ] {
             assert_eq!(
                 verdict_of(&expect, &ended(outcome, 0)),
                 verdict,
-                "{outcome}"
+                "{outcome:?}"
             );
         }
         expect.gaps = Some(1);
         assert_eq!(
-            verdict_of(&expect, &ended("ended-by-server", 0)),
+            verdict_of(&expect, &ended(BatchOutcome::EndedByServer, 0)),
             Verdict::Pass
         );
     }
@@ -243,7 +259,7 @@ mod tests {
             ..Totals::default()
         };
         assert_eq!(
-            judge(&expect, &totals, &[], &[]).unmet,
+            judge(&expect, &totals, &[], &[], false).unmet,
             [
                 "stored: expected 10, got 9",
                 "lost: expected 0, but nobody looked",
@@ -256,15 +272,34 @@ mod tests {
     }
 
     #[test]
+    fn an_unfinished_run_is_not_the_pass_that_a_file_expects() {
+        let totals = ended(BatchOutcome::Interrupted, 0);
+        let mut expect = Expect::default();
+        assert_eq!(
+            judge(&expect, &totals, &[], &[], true).unmet,
+            ["the time limit came before the publishers were done"]
+        );
+        expect.verdict = Verdict::Violation;
+        let found = [violation("gate")];
+        assert_eq!(judge(&expect, &totals, &found, &[], true).unmet, [""; 0]);
+    }
+
+    #[test]
     fn an_expected_violation_is_as_expected() {
         let expect = Expect {
             verdict: Verdict::Violation,
             judges: vec!["gate".to_owned()],
             ..Expect::default()
         };
-        let judgement = judge(&expect, &Totals::default(), &[violation("gate")], &[]);
+        let judgement = judge(
+            &expect,
+            &Totals::default(),
+            &[violation("gate")],
+            &[],
+            false,
+        );
         assert_eq!(judgement.unmet, [""; 0]);
-        let judgement = judge(&expect, &Totals::default(), &[], &[]);
+        let judgement = judge(&expect, &Totals::default(), &[], &[], false);
         assert_eq!(judgement.unmet.len(), 2);
     }
 }
