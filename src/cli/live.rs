@@ -404,7 +404,7 @@ fn read_back_note(found: &ReadBack) -> String {
 impl From<LiveError> for Failure {
     fn from(error: LiveError) -> Self {
         match error {
-            LiveError::Scenario { .. } => Self::Usage(error.to_string()),
+            LiveError::Scenario { .. } | LiveError::Version(_) => Self::Usage(error.to_string()),
             other => Self::Surroundings(other.to_string()),
         }
     }

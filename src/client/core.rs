@@ -3,6 +3,7 @@
 //! The adapter publishes what the machine names, reads the batch inbox in every call, and keeps the
 //! machine's timers while it waits. Leans on `client`, `batch` and the words of `nats`.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use async_nats::{Client, Subject, Subscriber};
 use bytes::{Bytes, BytesMut};
 use futures_util::{FutureExt, StreamExt};
 
-use super::{BatchClient, BatchEnd, BatchSettings, Message, Progress, Teller, Witness};
+use super::{BatchClient, BatchEnd, BatchSettings, Message, Next, Source, Teller, Turn, Witness};
 use crate::batch::fast::publisher::{Action, ControlFrame, Input, Profile, Publisher, Settings};
 use crate::event::{Event, Outcome};
 use crate::machine::{Machine, Time};
@@ -86,12 +87,60 @@ impl<'w, W: Witness> CoreClient<'w, W> {
         })
     }
 
-    /// Takes in what has arrived, without waiting.
-    async fn drain(&mut self, now: Time) -> Result<(), BatchEnd> {
-        while let Some(message) = self.inbox.next().now_or_never() {
-            self.take_in(now, message).await?;
+    /// Publishes until the batch is over, which is the error.
+    async fn play(&mut self, source: &mut impl Source) -> Result<Infallible, BatchEnd> {
+        let mut now = self.teller.now();
+        let mut turn = Turn::new();
+        loop {
+            let input = match source.next(now, self.teller.acknowledged) {
+                Next::Offer(message, intended) => {
+                    self.held = Some((message, intended));
+                    Input::Offer
+                }
+                Next::Commit(message, intended) => {
+                    self.held = Some((message, intended));
+                    Input::Commit
+                }
+                Next::CommitEob => Input::CommitEob,
+                Next::Abandon => {
+                    let at = self.teller.now();
+                    return Err(self.teller.ended(at, Outcome::Abandoned, 0, String::new()));
+                }
+                Next::Wait(until) => {
+                    now = self.rest(now, source.until(until)).await?;
+                    continue;
+                }
+            };
+            now = self.teller.now_roughly();
+            while let Some(message) = self.inbox.next().now_or_never() {
+                self.take_in(now, message).await?;
+            }
+            self.machine.step(now, input, &mut self.actions);
+            self.perform(now).await?;
+            if !self.machine.is_ready() {
+                now = self.settle(now).await?;
+            } else if turn.is_over() {
+                tokio::task::yield_now().await;
+            }
         }
-        Ok(())
+    }
+
+    /// Takes in what comes until `pause` is over.
+    async fn rest(
+        &mut self,
+        mut now: Time,
+        pause: impl Future<Output = ()>,
+    ) -> Result<Time, BatchEnd> {
+        let mut pause = pin!(pause);
+        loop {
+            let woken = tokio::select! {
+                biased;
+                woken = self.wait(now) => woken,
+                () = &mut pause => return Ok(self.teller.now()),
+            };
+            now = self.teller.now();
+            self.act_on(now, woken).await?;
+        }
     }
 
     /// Waits, with the machine's timers, until the machine takes another offer.
@@ -139,11 +188,8 @@ impl<'w, W: Witness> CoreClient<'w, W> {
             Err(reason) => return Err(self.client_error(now, reason)),
         };
         self.tell_frame(now, frame);
-        self.step(now, Input::Reply(frame)).await
-    }
-
-    async fn step(&mut self, now: Time, input: Input) -> Result<(), BatchEnd> {
-        self.machine.step(now, input, &mut self.actions);
+        self.machine
+            .step(now, Input::Reply(frame), &mut self.actions);
         self.perform(now).await
     }
 
@@ -154,7 +200,12 @@ impl<'w, W: Witness> CoreClient<'w, W> {
                 Action::Publish {
                     operation,
                     sequence,
-                } => self.publish(now, operation, sequence).await?,
+                } => {
+                    let outbound = self.outbound(now, operation, sequence)?;
+                    if let Err(error) = self.connection.publish_message(outbound).await {
+                        return Err(self.client_error(now, error.to_string()));
+                    }
+                }
                 Action::Ready => {}
                 Action::Blocked => self.teller.blocked(now),
                 Action::Unblocked => self.teller.unblocked(now),
@@ -168,12 +219,13 @@ impl<'w, W: Witness> CoreClient<'w, W> {
         Ok(())
     }
 
-    async fn publish(
+    /// The message that the machine wants sent, told as sent.
+    fn outbound(
         &mut self,
         now: Time,
         operation: Operation,
         sequence: BatchSequence,
-    ) -> Result<(), BatchEnd> {
+    ) -> Result<OutboundMessage, BatchEnd> {
         let (message, intended) = if operation.stores() {
             self.held.take()
         } else {
@@ -186,16 +238,12 @@ impl<'w, W: Witness> CoreClient<'w, W> {
         self.teller
             .published(now, operation, sequence, message.payload.len(), intended);
         let reply = self.replies.subject(sequence, operation);
-        let outbound = OutboundMessage {
+        Ok(OutboundMessage {
             subject: message.subject,
             reply: Some(reply),
             payload: message.payload,
             headers: message.headers,
-        };
-        match self.connection.publish_message(outbound).await {
-            Ok(()) => Ok(()),
-            Err(error) => Err(self.client_error(now, error.to_string())),
-        }
+        })
     }
 
     /// The message of a ping or an end of batch: its payload is never stored.
@@ -241,64 +289,14 @@ impl<'w, W: Witness> CoreClient<'w, W> {
     fn client_error(&self, now: Time, reason: String) -> BatchEnd {
         self.teller.ended(now, Outcome::ClientError, 0, reason)
     }
-
-    fn progress_at(&self, at: Time) -> Progress {
-        Progress {
-            at,
-            acknowledged: self.teller.acknowledged,
-        }
-    }
 }
 
 impl<W: Witness> BatchClient for CoreClient<'_, W> {
-    async fn offer(&mut self, message: Message, intended: Time) -> Result<Progress, BatchEnd> {
-        let now = self.teller.now();
-        self.drain(now).await?;
-        self.held = Some((message, intended));
-        self.step(now, Input::Offer).await?;
-        let at = self.settle(now).await?;
-        Ok(self.progress_at(at))
-    }
-
-    async fn progress(&mut self, pause: impl Future<Output = ()>) -> Result<Progress, BatchEnd> {
-        let mut pause = pin!(pause);
-        let mut now = self.teller.now();
-        loop {
-            let woken = tokio::select! {
-                biased;
-                woken = self.wait(now) => woken,
-                () = &mut pause => return Ok(self.progress_at(self.teller.now())),
-            };
-            now = self.teller.now();
-            self.act_on(now, woken).await?;
+    async fn publish(mut self, source: &mut impl Source) -> BatchEnd {
+        match self.play(source).await {
+            Err(end) => end,
+            Ok(never) => match never {},
         }
-    }
-
-    async fn commit(mut self, last: Option<Message>, intended: Time) -> BatchEnd {
-        let input = match last {
-            Some(_) => Input::Commit,
-            None => Input::CommitEob,
-        };
-        self.held = last.map(|message| (message, intended));
-        let mut now = self.teller.now();
-        if let Err(end) = self.drain(now).await {
-            return end;
-        }
-        if let Err(end) = self.step(now, input).await {
-            return end;
-        }
-        loop {
-            let woken = self.wait(now).await;
-            now = self.teller.now();
-            if let Err(end) = self.act_on(now, woken).await {
-                return end;
-            }
-        }
-    }
-
-    fn abandon(self, outcome: Outcome) -> BatchEnd {
-        self.teller
-            .ended(self.teller.now(), outcome, 0, String::new())
     }
 }
 

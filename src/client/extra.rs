@@ -17,7 +17,7 @@ use jetstream_extra::batch_publish_fast::{
     FastPublishError, FastPublishErrorKind, FastPublishExt, FastPublisher, GapMode as ExtraGapMode,
 };
 
-use super::{BatchClient, BatchEnd, BatchSettings, Message, Progress, Teller, Witness};
+use super::{BatchClient, BatchEnd, BatchSettings, Message, Next, Source, Teller, Turn, Witness};
 use crate::event::{Event, Outcome};
 use crate::machine::Time;
 use crate::nats::error_code::ErrorCode;
@@ -61,6 +61,7 @@ impl<'w, W: Witness> ExtraClient<'w, W> {
         let story = Story {
             teller: Teller::new(world, settings.batch),
             reported,
+            answered_once: false,
         };
         match publisher {
             Ok(publisher) => Ok(Self {
@@ -78,10 +79,11 @@ impl<'w, W: Witness> ExtraClient<'w, W> {
     fn gate_is_shut_for(&self, next: BatchSequence) -> bool {
         self.story.teller.acknowledged.0 + self.widest_window <= next.0
     }
-}
 
-impl<W: Witness> BatchClient for ExtraClient<'_, W> {
-    async fn offer(&mut self, message: Message, intended: Time) -> Result<Progress, BatchEnd> {
+    /// The next message as it goes out, and whether the call with it opens the batch: such a call
+    /// waits for the first reply, and its message is told at once, since it is on the way long
+    /// before the call ends.
+    fn prepare(&self, message: &Message, intended: Time) -> (Sent, bool) {
         let sequence = self.sent.next();
         let first = sequence == BatchSequence(1);
         let sent = Sent {
@@ -94,47 +96,11 @@ impl<W: Witness> BatchClient for ExtraClient<'_, W> {
             bytes: message.payload.len(),
             intended,
         };
-        // the first call waits for the first reply: its message is on the way long before it ends
         let opening = first && !self.gate_is_shut_for(sequence);
         if opening {
             sent.tell(&self.story.teller, self.story.teller.now());
         }
-        let (answer, blocked) = {
-            let mut call = pin!(self.publisher.add_message(message));
-            match poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await {
-                Poll::Ready(answer) => (answer, false),
-                // the first reply is awaited, which is no gate
-                Poll::Pending if opening => (call.await, false),
-                // the send buffer holds more than a window, so only the gate can hold a message
-                Poll::Pending => {
-                    self.story.teller.blocked(self.story.teller.now());
-                    (call.await, true)
-                }
-            }
-        };
-        let at = self.story.teller.now();
-        match answer {
-            Ok(ack) => {
-                let acknowledged = BatchSequence(ack.ack_sequence);
-                let untold = (!opening).then_some(&sent);
-                self.story.taken(at, acknowledged, untold, blocked, first);
-                self.sent = sequence;
-                Ok(Progress { at, acknowledged })
-            }
-            Err(error) => {
-                self.story
-                    .acked(at, BatchSequence(self.publisher.last_ack_sequence()));
-                Err(self.story.failed(at, &error))
-            }
-        }
-    }
-
-    async fn progress(&mut self, pause: impl Future<Output = ()>) -> Result<Progress, BatchEnd> {
-        pause.await;
-        Ok(Progress {
-            at: self.story.teller.now(),
-            acknowledged: self.story.teller.acknowledged,
-        })
+        (sent, opening)
     }
 
     /// Whether the crate waited at its gate before a commit is known only where the initial flow
@@ -174,10 +140,64 @@ impl<W: Witness> BatchClient for ExtraClient<'_, W> {
             Err(error) => story.failed(at, &error),
         }
     }
+}
 
-    fn abandon(self, outcome: Outcome) -> BatchEnd {
-        let at = self.story.teller.now();
-        self.story.teller.ended(at, outcome, 0, String::new())
+impl<W: Witness> BatchClient for ExtraClient<'_, W> {
+    async fn publish(mut self, source: &mut impl Source) -> BatchEnd {
+        let mut now = self.story.teller.now();
+        let mut turn = Turn::new();
+        loop {
+            let (message, intended) = match source.next(now, self.story.teller.acknowledged) {
+                Next::Offer(message, intended) => (message, intended),
+                Next::Commit(message, intended) => {
+                    return self.commit(Some(message), intended).await;
+                }
+                Next::CommitEob => return self.commit(None, now).await,
+                Next::Abandon => {
+                    let at = self.story.teller.now();
+                    return self
+                        .story
+                        .teller
+                        .ended(at, Outcome::Abandoned, 0, String::new());
+                }
+                Next::Wait(until) => {
+                    source.until(until).await;
+                    now = self.story.teller.now();
+                    continue;
+                }
+            };
+            let (sent, opening) = self.prepare(&message, intended);
+            let (answer, blocked) = {
+                let mut call = pin!(self.publisher.add_message(message));
+                match poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await {
+                    Poll::Ready(answer) => (answer, false),
+                    // the first reply is awaited, which is no gate
+                    Poll::Pending if opening => (call.await, false),
+                    // the send buffer holds more than a window: only the gate can hold a message
+                    Poll::Pending => {
+                        self.story.teller.blocked(self.story.teller.now());
+                        (call.await, true)
+                    }
+                }
+            };
+            now = self.story.teller.now_roughly();
+            match answer {
+                Ok(ack) => {
+                    let untold = (!opening).then_some(&sent);
+                    let acknowledged = BatchSequence(ack.ack_sequence);
+                    self.story.taken(now, acknowledged, untold, blocked);
+                    self.sent = sent.sequence;
+                }
+                Err(error) => {
+                    let acknowledged = BatchSequence(self.publisher.last_ack_sequence());
+                    self.story.acked(now, acknowledged);
+                    return self.story.failed(now, &error);
+                }
+            }
+            if turn.is_over() {
+                tokio::task::yield_now().await;
+            }
+        }
     }
 }
 
@@ -185,6 +205,8 @@ impl<W: Witness> BatchClient for ExtraClient<'_, W> {
 struct Story<'w, W> {
     teller: Teller<'w, W>,
     reported: Arc<Reported>,
+    /// A call has ended well, so that the first ack has come.
+    answered_once: bool,
 }
 
 impl<W: Witness> Story<'_, W> {
@@ -195,7 +217,6 @@ impl<W: Witness> Story<'_, W> {
         acknowledged: BatchSequence,
         untold: Option<&Sent>,
         blocked: bool,
-        first: bool,
     ) {
         self.tell_reported(at);
         // what opened the gate was seen before the message went out
@@ -210,8 +231,12 @@ impl<W: Witness> Story<'_, W> {
             sent.tell(&self.teller, at);
         }
         self.acked(at, acknowledged);
-        if first && acknowledged == BatchSequence(0) {
-            self.teller.acked(at, 0, acknowledged);
+        if !self.answered_once {
+            // the first ack of a batch covers nothing, and says that the batch is open
+            self.answered_once = true;
+            if acknowledged == BatchSequence(0) {
+                self.teller.acked(at, 0, acknowledged);
+            }
         }
     }
 
@@ -313,7 +338,7 @@ impl Reported {
     }
 
     fn take(&self) -> Vec<FastPublishErrorKind> {
-        if !self.any.swap(false, Ordering::Acquire) {
+        if !self.any.load(Ordering::Relaxed) || !self.any.swap(false, Ordering::Acquire) {
             return Vec::new();
         }
         let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);

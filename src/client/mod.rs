@@ -22,8 +22,11 @@ pub trait Witness {
     /// The moment, since the start of the run.
     fn now(&self) -> Time;
 
-    /// Takes an event of the moment `at`, which was read from [`Witness::now`] and not later told
-    /// after a newer one.
+    /// As [`Witness::now`], at less cost: the reading may be a few messages old, within one stretch
+    /// of work without a wait.
+    fn now_roughly(&self) -> Time;
+
+    /// Takes an event of the moment `at`, which was read from this clock; moments never go back.
     fn tell(&self, at: Time, event: Event);
 }
 
@@ -47,13 +50,28 @@ pub struct BatchSettings {
     pub ping_while_opening: bool,
 }
 
-/// How far a batch has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Progress {
-    /// When the call ended: one reading of the clock, for the caller to go on with.
-    pub at: Time,
-    /// Newest ack sequence.
-    pub acknowledged: BatchSequence,
+/// Where a batch gets its messages from.
+pub trait Source {
+    /// What to do next, asked by a client that is free at `now` and knows `acknowledged` to be
+    /// covered.
+    fn next(&mut self, now: Time, acknowledged: BatchSequence) -> Next;
+
+    /// Ends at `at`, or when the source has other plans: ask again then.
+    fn until(&self, at: Time) -> impl Future<Output = ()>;
+}
+
+/// What a client does next.
+pub enum Next {
+    /// Publish this message, which the load wanted at the given moment.
+    Offer(Message, Time),
+    /// Commit with this message, which is stored.
+    Commit(Message, Time),
+    /// End the batch without a further message.
+    CommitEob,
+    /// Leave without a commit: the server forgets the batch after its idle timeout.
+    Abandon,
+    /// Nothing before this moment.
+    Wait(Time),
 }
 
 /// The end of a batch for its publisher.
@@ -71,26 +89,42 @@ pub struct BatchEnd {
 
 /// One batch under way.
 ///
-/// The client publishes for its caller and waits where its own rules make it wait. When a call
-/// gives a [`BatchEnd`], the batch is over and the event of it is told.
+/// The client asks its source for messages, publishes them, and waits where its own rules make it
+/// wait. The loop is the client's, so that a message passes through no layer of futures but those
+/// of its client.
 #[expect(
     async_fn_in_trait,
     reason = "every world drives its clients on one thread, so no bound is wanted"
 )]
 pub trait BatchClient: Sized {
-    /// Publishes the next message, which the load wanted at `intended`, and waits until the client
-    /// would take another (or, in clients that wait first, until this one is sent).
-    async fn offer(&mut self, message: Message, intended: Time) -> Result<Progress, BatchEnd>;
+    /// Publishes what `source` gives until the batch is over, and tells it all.
+    async fn publish(self, source: &mut impl Source) -> BatchEnd;
+}
 
-    /// Lets the client do what it does between messages until `pause` is over. A client without a
-    /// background of its own just waits.
-    async fn progress(&mut self, pause: impl Future<Output = ()>) -> Result<Progress, BatchEnd>;
+/// Lets others run after so many messages without a wait: the connection needs the thread too.
+struct Turn {
+    left: u32,
+}
 
-    /// Ends the batch: with a last message that is stored, or without (end of batch).
-    async fn commit(self, last: Option<Message>, intended: Time) -> BatchEnd;
+impl Turn {
+    /// Twice what the runtime's own budget comes to: fewer and larger writes.
+    const MESSAGES: u32 = 256;
 
-    /// Leaves without a commit: the server forgets the batch after its idle timeout.
-    fn abandon(self, outcome: Outcome) -> BatchEnd;
+    const fn new() -> Self {
+        Self {
+            left: Self::MESSAGES,
+        }
+    }
+
+    /// Counts a message; says whether to yield.
+    const fn is_over(&mut self) -> bool {
+        self.left -= 1;
+        if self.left > 0 {
+            return false;
+        }
+        self.left = Self::MESSAGES;
+        true
+    }
 }
 
 /// Tells the events that every adapter tells in the same way.
@@ -111,6 +145,10 @@ impl<'w, W: Witness> Teller<'w, W> {
 
     fn now(&self) -> Time {
         self.world.now()
+    }
+
+    fn now_roughly(&self) -> Time {
+        self.world.now_roughly()
     }
 
     fn tell(&self, at: Time, event: Event) {

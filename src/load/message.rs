@@ -1,7 +1,9 @@
 //! Messages as clients take them: subject, headers and payload of what a plan wants published.
 //!
-//! Payloads are cut from large buffers, so that a message costs no allocation of its own. Leans on
-//! `payload`, `plan` and `client`.
+//! Payloads are cut from buffers that are used again once their payloads are gone, so that a message
+//! costs no allocation of its own. Leans on `payload`, `plan` and `client`.
+
+use std::collections::VecDeque;
 
 use async_nats::header::HeaderMap;
 use async_nats::{HeaderName, HeaderValue, Subject};
@@ -12,8 +14,11 @@ use crate::client::Message;
 use crate::nats::header::MESSAGE_ID;
 use crate::scenario::Publishers;
 
-/// Payloads are cut from buffers of this size.
-const BUFFER_BYTES: usize = 64 << 10;
+/// Payloads are cut from buffers of this size, or of one payload where that is larger: small enough
+/// that the buffers under way stay in the cache of the core.
+const BUFFER_BYTES: usize = 16 << 10;
+/// So many buffers are kept for use again: more than the widest window of small messages fills.
+const BUFFERS_KEPT: usize = 64;
 
 /// Makes the messages of one publisher.
 pub struct MessageMaker {
@@ -25,6 +30,8 @@ pub struct MessageMaker {
     message_ids: bool,
     headers: Vec<HeaderLine>,
     buffer: BytesMut,
+    /// Buffers that are used up, oldest first.
+    spent: VecDeque<BytesMut>,
 }
 
 struct HeaderLine {
@@ -63,23 +70,25 @@ impl MessageMaker {
                 })
             })
             .collect::<Result<_, String>>()?;
-        let subjects = group.subjects_of(publisher).names;
+        // names live as long as the process: cloning a static subject counts no references
+        let names = group.subjects_of(publisher).names.into_iter();
+        let subjects = names.map(|name| Subject::from_static(Box::leak(name.into_boxed_str())));
         Ok(Self {
             publisher,
             run,
             content,
-            subjects: subjects.into_iter().map(Subject::from).collect(),
+            subjects: subjects.collect(),
             message_ids: group.message_ids,
             headers,
             buffer: BytesMut::new(),
+            spent: VecDeque::new(),
         })
     }
 
     /// The message that `planned` stands for.
     pub fn make(&mut self, planned: &Planned) -> Message {
-        let index = planned.subject as usize % self.subjects.len();
         Message {
-            subject: self.subjects[index].clone(),
+            subject: self.subjects[planned.subject as usize].clone(),
             payload: self.payload(planned),
             headers: self.headers(planned),
         }
@@ -87,20 +96,40 @@ impl MessageMaker {
 
     fn payload(&mut self, planned: &Planned) -> Bytes {
         let bytes = planned.bytes as usize;
-        if self.buffer.len() < bytes {
-            self.buffer = BytesMut::zeroed(bytes.max(BUFFER_BYTES));
+        if self.buffer.capacity() < bytes {
+            self.next_buffer(bytes.max(BUFFER_BYTES));
         }
-        let mut payload = self.buffer.split_to(bytes);
         let identity = Identity {
             publisher: self.publisher,
             batch: planned.batch,
             sequence: u32::try_from(planned.sequence.0).unwrap_or(u32::MAX),
         };
-        self.content.write(identity, &mut payload);
-        payload.freeze()
+        self.buffer.resize(bytes, 0);
+        self.content.write(identity, &mut self.buffer);
+        self.buffer.split().freeze()
+    }
+
+    /// Takes the oldest used buffer if all its payloads are gone, or a new one.
+    fn next_buffer(&mut self, bytes: usize) {
+        let oldest = self.spent.pop_front();
+        let used_up = std::mem::take(&mut self.buffer);
+        if self.spent.len() < BUFFERS_KEPT {
+            self.spent.push_back(used_up);
+        }
+        if let Some(mut oldest) = oldest {
+            if oldest.try_reclaim(bytes) {
+                self.buffer = oldest;
+                return;
+            }
+            self.spent.push_back(oldest);
+        }
+        self.buffer = BytesMut::with_capacity(bytes);
     }
 
     fn headers(&self, planned: &Planned) -> Option<HeaderMap> {
+        if self.headers.is_empty() && !self.message_ids {
+            return None;
+        }
         let sequence = planned.sequence.0;
         let mut map = None;
         if self.message_ids {
@@ -124,13 +153,14 @@ mod tests {
     use crate::machine::Time;
     use crate::nats::BatchSequence;
     use crate::scenario::HeaderRule;
+    use std::collections::BTreeSet;
 
     fn planned(sequence: u64, bytes: u32) -> Planned {
         Planned {
             batch: 2,
             sequence: BatchSequence(sequence),
             bytes,
-            subject: (sequence % 2) as u32,
+            subject: 0,
             last: false,
             intended: Time::ZERO,
         }
@@ -160,6 +190,34 @@ mod tests {
     }
 
     #[test]
+    fn buffers_are_used_again_when_their_payloads_are_gone() {
+        let mut maker = maker(&Publishers::default());
+        let mut make = |count: u64| -> Vec<_> {
+            let messages = 1..=count;
+            messages
+                .map(|sequence| maker.make(&planned(sequence, 1_000)).payload)
+                .collect()
+        };
+        let places = |payloads: &[Bytes]| -> BTreeSet<_> {
+            payloads.iter().map(|payload| payload.as_ptr()).collect()
+        };
+        let held = make(100);
+        let first = places(&held);
+        assert_eq!(
+            first.len(),
+            100,
+            "payloads under way have bytes of their own"
+        );
+        drop(held);
+        let later = make(100);
+        assert!(places(&later).intersection(&first).count() > 50);
+        for (sequence, payload) in (1..).zip(&later) {
+            let identity = PayloadContent::new(9).read(payload);
+            assert_eq!(identity.map(|identity| identity.sequence), Some(sequence));
+        }
+    }
+
+    #[test]
     fn subjects_and_headers_follow_the_rules() {
         let rule = |from, to, value: &str| HeaderRule {
             from,
@@ -181,7 +239,10 @@ mod tests {
                 .map(|value| value.as_str().to_owned())
                 .collect::<Vec<_>>()
         };
-        let first = maker.make(&planned(1, 16));
+        let first = maker.make(&Planned {
+            subject: 1,
+            ..planned(1, 16)
+        });
         let third = maker.make(&planned(3, 16));
         assert_eq!(first.subject.as_str(), "tidegate.4.1");
         assert!(values(&first).is_empty());

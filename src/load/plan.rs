@@ -58,7 +58,7 @@ pub struct Plan {
     stop: Time,
     batch: u32,
     sequence: u32,
-    offered: u64,
+    next_subject: u32,
     next_pause: usize,
     due: Option<Time>,
 }
@@ -95,7 +95,7 @@ impl Plan {
             stop: group.stop.map_or(Time::NEVER, |stop| stop.0),
             batch: 0,
             sequence: 0,
-            offered: 0,
+            next_subject: 0,
             next_pause: 0,
             due: None,
         }
@@ -159,8 +159,11 @@ impl Plan {
 
     fn hand_out(&mut self, intended: Time, last: bool) -> Planned {
         self.sequence += 1;
-        let subject = (self.offered % u64::from(self.subjects)) as u32;
-        self.offered += 1;
+        let subject = self.next_subject;
+        self.next_subject += 1;
+        if self.next_subject == self.subjects {
+            self.next_subject = 0;
+        }
         while let Some(pause) = self.pauses.get(self.next_pause)
             && pause.after <= self.sequence
         {

@@ -10,7 +10,7 @@ use async_nats::jetstream::Context;
 
 use super::{MessageMaker, Plan, Planned, Step};
 use crate::client::{
-    BatchClient, BatchEnd, BatchSettings, CoreClient, ExtraClient, Progress, Witness,
+    BatchClient, BatchEnd, BatchSettings, CoreClient, ExtraClient, Next, Source, Witness,
 };
 use crate::event::{BatchNumber, Event, Outcome};
 use crate::machine::Time;
@@ -29,10 +29,6 @@ pub trait World: Witness {
     fn until(&self, at: Time) -> impl Future<Output = ()>;
 }
 
-/// After so many messages without a wait the runner lets others run: the connection needs the
-/// thread too.
-const MESSAGES_PER_TURN: u32 = 128;
-
 /// One publisher of the run.
 pub struct Runner<'w, W> {
     world: &'w W,
@@ -45,7 +41,8 @@ pub struct Runner<'w, W> {
     open: Option<(BatchNumber, BatchSequence)>,
     failure: Option<BatchEnd>,
     done: bool,
-    turn: u32,
+    /// Handed out by the plan before its batch was open.
+    first: Option<Planned>,
 }
 
 impl<'w, W: World> Runner<'w, W> {
@@ -80,7 +77,7 @@ impl<'w, W: World> Runner<'w, W> {
             open: None,
             failure: None,
             done: false,
-            turn: 0,
+            first: None,
         }
     }
 
@@ -140,14 +137,9 @@ impl<'w, W: World> Runner<'w, W> {
             .tell(self.world.now(), Event::PublisherDone { publisher });
     }
 
-    fn heed_stop(&mut self) {
-        if let Some(at) = self.world.stopped() {
-            self.plan.stop_at(at);
-        }
-    }
-
     async fn run_batch(&mut self, first: Planned) -> BatchEnd {
         let batch = self.world.open_batch();
+        self.first = Some(first);
         self.settings.batch = batch;
         self.open = Some((batch, BatchSequence(0)));
         let event = Event::BatchStarted {
@@ -162,69 +154,66 @@ impl<'w, W: World> Runner<'w, W> {
         match self.client {
             ClientKind::JetstreamExtra => {
                 match ExtraClient::open(&self.jetstream, &self.settings, world) {
-                    Ok(client) => self.publish(client, first).await,
+                    Ok(client) => client.publish(self).await,
                     Err(end) => end,
                 }
             }
             ClientKind::Core => {
                 let connection = self.jetstream.client();
                 match CoreClient::open(&connection, &self.settings, world).await {
-                    Ok(client) => self.publish(client, first).await,
+                    Ok(client) => client.publish(self).await,
                     Err(end) => end,
                 }
             }
         }
     }
 
-    async fn publish<C: BatchClient>(&mut self, mut client: C, first: Planned) -> BatchEnd {
-        let mut planned = first;
-        loop {
-            let message = self.maker.make(&planned);
-            if planned.last {
-                return client.commit(Some(message), planned.intended).await;
-            }
-            let mut now = match client.offer(message, planned.intended).await {
-                Ok(progress) => self.note(progress),
-                Err(end) => return end,
-            };
-            self.take_turns().await;
-            loop {
+    fn heed_stop(&mut self) {
+        if let Some(at) = self.world.stopped() {
+            self.plan.stop_at(at);
+        }
+    }
+}
+
+impl<W: World> Source for Runner<'_, W> {
+    fn next(&mut self, now: Time, acknowledged: BatchSequence) -> Next {
+        if let Some((_, known)) = &mut self.open {
+            *known = acknowledged;
+        }
+        let step = match self.first {
+            None => {
                 self.heed_stop();
-                match self.plan.step(now) {
-                    Step::Offer(next) => {
-                        planned = next;
-                        break;
-                    }
-                    Step::Wait(until) => match client.progress(self.world.until(until)).await {
-                        Ok(progress) => now = self.note(progress),
-                        Err(end) => return end,
-                    },
-                    Step::End | Step::Done => return self.end(client, now).await,
-                }
+                self.plan.step(now)
             }
+            Some(first) => {
+                self.first = None;
+                Step::Offer(first)
+            }
+        };
+        let planned = match step {
+            Step::Offer(planned) => planned,
+            Step::Wait(until) => return Next::Wait(until),
+            Step::End | Step::Done => return self.end(),
+        };
+        let message = self.maker.make(&planned);
+        if planned.last {
+            Next::Commit(message, planned.intended)
+        } else {
+            Next::Offer(message, planned.intended)
         }
     }
 
-    async fn end<C: BatchClient>(&self, client: C, now: Time) -> BatchEnd {
+    fn until(&self, at: Time) -> impl Future<Output = ()> {
+        self.world.until(at)
+    }
+}
+
+impl<W: World> Runner<'_, W> {
+    fn end(&self) -> Next {
         match self.plan.commit() {
             // a plan ends a batch with a message by offering it, never like this
-            Commit::Eob | Commit::Message => client.commit(None, now).await,
-            Commit::None => client.abandon(Outcome::Abandoned),
-        }
-    }
-
-    fn note(&mut self, progress: Progress) -> Time {
-        if let Some((_, acknowledged)) = &mut self.open {
-            *acknowledged = progress.acknowledged;
-        }
-        progress.at
-    }
-
-    async fn take_turns(&mut self) {
-        self.turn += 1;
-        if self.turn == MESSAGES_PER_TURN {
-            self.turn = 0;
-            tokio::task::yield_now().await;
+            Commit::Eob | Commit::Message => Next::CommitEob,
+            Commit::None => Next::Abandon,
         }
     }
 }
