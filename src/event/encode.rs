@@ -90,6 +90,10 @@ impl Event {
                 0,
                 0,
             ],
+            Self::Withheld {
+                publisher,
+                messages,
+            } => [head(27, 0, 0, publisher.0), at, messages, 0, 0],
             Self::PublisherDone { publisher } => [head(11, 0, 0, publisher.0), at, 0, 0, 0],
             Self::BatchOpened { batch, open, flow } => [
                 head(12, 0, u64::from(flow), batch.0),

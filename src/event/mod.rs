@@ -123,6 +123,12 @@ pub enum Event {
         code: u16,
         acknowledged: BatchSequence,
     },
+    /// Messages that the load wanted and that this publisher never sent: owed when it stopped, or
+    /// taken by a batch that ended first. Told once, at its end, unless there are none.
+    Withheld {
+        publisher: PublisherId,
+        messages: u64,
+    },
     /// The publisher has no more to do.
     PublisherDone { publisher: PublisherId },
 
@@ -271,7 +277,8 @@ impl Event {
             | Self::PubAckSent { batch, .. }
             | Self::RefusalSent { batch, .. }
             | Self::AtRest { batch } => Some(batch),
-            Self::PublisherDone { .. }
+            Self::Withheld { .. }
+            | Self::PublisherDone { .. }
             | Self::Fault { .. }
             | Self::Healed { .. }
             | Self::ApiAnswered { .. } => None,

@@ -48,7 +48,7 @@ impl Arrivals {
         let kind = match group.arrival {
             Arrival::Closed => Kind::Closed,
             Arrival::Constant => Kind::Constant {
-                period: (mean_ns * (1_u64 << FRACTION_BITS) as f64).round() as u128,
+                period: fixed_point(mean_ns),
                 elapsed: 0,
             },
             Arrival::Poisson => Kind::Poisson {
@@ -93,6 +93,51 @@ impl Arrivals {
         }
     }
 
+    /// Whether these moments are wanted whatever the publisher does.
+    pub const fn is_open_loop(&self) -> bool {
+        match self.kind {
+            Kind::Closed => false,
+            Kind::Constant { .. } | Kind::Poisson { .. } => true,
+        }
+    }
+
+    /// Passes over the arrivals of an open loop before `until`, `most` at the most, and says how
+    /// many they were. Poisson arrivals are drawn while `draws` lasts and then taken at their mean
+    /// rate, so that a long backlog costs no more than a short one.
+    pub fn pass(&mut self, until: Time, most: u64, draws: &mut u64) -> u64 {
+        match self.kind {
+            Kind::Closed => 0,
+            Kind::Constant { .. } => self.pass_evenly(until, most),
+            Kind::Poisson { mean_ns, .. } => {
+                let mut passed = 0;
+                while passed < most && self.earliest < until {
+                    if *draws == 0 {
+                        self.kind = Kind::Constant {
+                            period: fixed_point(mean_ns),
+                            elapsed: 0,
+                        };
+                        return passed + self.pass_evenly(until, most - passed);
+                    }
+                    *draws -= 1;
+                    passed += 1;
+                    self.advance_poisson();
+                }
+                passed
+            }
+        }
+    }
+
+    fn pass_evenly(&mut self, until: Time, most: u64) -> u64 {
+        let Kind::Constant { period, elapsed } = &mut self.kind else {
+            return 0;
+        };
+        let room = u128::from(until.since(self.earliest).as_nanos()) << FRACTION_BITS;
+        let count = room.saturating_sub(*elapsed).div_ceil((*period).max(1));
+        let count = u64::try_from(count).unwrap_or(u64::MAX).min(most);
+        *elapsed = elapsed.saturating_add(period.saturating_mul(u128::from(count)));
+        count
+    }
+
     fn advance_poisson(&mut self) {
         if let Kind::Poisson { mean_ns, generator } = &mut self.kind {
             let distance: f64 = Exp1.sample(generator.as_mut());
@@ -100,6 +145,10 @@ impl Arrivals {
             self.earliest += Time::from_nanos((distance * *mean_ns).round() as u64);
         }
     }
+}
+
+fn fixed_point(nanoseconds: f64) -> u128 {
+    (nanoseconds * (1_u64 << FRACTION_BITS) as f64).round() as u128
 }
 
 #[cfg(test)]
@@ -156,6 +205,47 @@ mod tests {
         assert_eq!(arrivals.next(Time::from_millis(9)), Time::from_millis(9));
         arrivals.pause(Time::from_millis(9), Time::from_millis(10));
         assert_eq!(arrivals.next(Time::from_millis(9)), Time::from_millis(19));
+    }
+
+    #[test]
+    fn passing_over_arrivals_is_as_asking_for_them() {
+        let until = Time::from_millis(1_005);
+        for (arrival, rate) in [
+            (Arrival::Constant, 3.0),
+            (Arrival::Constant, 7_777.0),
+            (Arrival::Poisson, 500.0),
+        ] {
+            let mut passed = arrivals(arrival, Some(rate), 3);
+            let mut asked = passed.clone();
+            let mut expected = 0;
+            let next = loop {
+                match asked.next(Time::ZERO) {
+                    due if due < until => expected += 1,
+                    due => break due,
+                }
+            };
+            let mut draws = u64::MAX;
+            assert_eq!(passed.pass(until, 1, &mut draws), 1);
+            assert_eq!(passed.pass(until, u64::MAX, &mut draws), expected - 1);
+            assert_eq!(passed.pass(until, u64::MAX, &mut draws), 0);
+            assert_eq!(passed.next(Time::ZERO), next);
+        }
+    }
+
+    #[test]
+    fn a_long_backlog_is_counted_at_its_mean_rate() {
+        let mut arrivals = arrivals(Arrival::Poisson, Some(10_000_000.0), 1);
+        let day = Time::from_secs(24 * 3_600);
+        let passed = arrivals.pass(day + Time::from_millis(5), u64::MAX, &mut 10_000);
+        let expected = 864_000_000_000_u64;
+        // the 10,000 that are drawn have a deviation of 100
+        assert!(passed.abs_diff(expected) < 1_000, "{passed}");
+    }
+
+    #[test]
+    fn a_closed_loop_owes_nothing() {
+        let mut arrivals = arrivals(Arrival::Closed, None, 1);
+        assert_eq!(arrivals.pass(Time::NEVER, 9, &mut 9), 0);
     }
 
     #[test]

@@ -12,6 +12,9 @@ use crate::nats::BatchSequence;
 use crate::scenario::{Commit, Pause, PayloadSize, Publishers, Settings};
 use crate::seed::{Generator, Seed};
 
+/// Poisson arrivals of a backlog that are drawn one by one before their mean rate is taken.
+const OWED_DRAWS: u64 = 1 << 20;
+
 /// What a publisher does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
@@ -63,6 +66,10 @@ pub struct Plan {
     due: Option<Time>,
     /// A batch ended in a way that its publisher does not go on after.
     over: bool,
+    /// Messages handed out, of all batches.
+    handed_out: u64,
+    /// Of those, the ones not sent when their batch ended.
+    unsent: u64,
 }
 
 impl Plan {
@@ -101,6 +108,8 @@ impl Plan {
             next_pause: 0,
             due: None,
             over: false,
+            handed_out: 0,
+            unsent: 0,
         }
     }
 
@@ -123,7 +132,7 @@ impl Plan {
             return Step::End;
         }
         let due = *self.due.get_or_insert_with(|| self.arrivals.next(now));
-        // also for an open loop that is behind: what it still owes at the stop is not offered
+        // also for an open loop that is behind: what it still owes at the stop is withheld
         if due.max(now) >= self.stop {
             return self.step_to_the_end(now, due);
         }
@@ -135,12 +144,14 @@ impl Plan {
         Step::Offer(self.hand_out(due, last))
     }
 
-    /// The open batch is over; the next step belongs to the next batch, if there is to be one.
+    /// The open batch is over, its messages sent up to `sent`; the next step belongs to the next
+    /// batch, if there is to be one.
     ///
     /// Load goes on after a batch that the server refused or ended, or that ran into its timeout:
     /// that is when it is wanted most. It ends where a next batch could not fare better: the
     /// client failed, the run is over, or nobody listened to the first message.
-    pub fn batch_over(&mut self, outcome: Outcome) {
+    pub fn batch_over(&mut self, outcome: Outcome, sent: BatchSequence) {
+        self.unsent += u64::from(self.sequence).saturating_sub(sent.0);
         self.over |= match outcome {
             Outcome::Committed
             | Outcome::EndedByServer
@@ -153,6 +164,65 @@ impl Plan {
         self.batch = self.batch.saturating_add(1);
         self.sequence = 0;
         self.next_pause = 0;
+    }
+
+    /// Messages that the load wanted before `until`, or its stop if that is sooner, and that were
+    /// not sent: those that an open loop still owes, and those that a batch took and did not send.
+    /// To be asked when no batch is open. A closed loop owes nothing.
+    pub fn withheld(&self, until: Time) -> u64 {
+        self.unsent + self.owed(until.min(self.stop))
+    }
+
+    fn owed(&self, until: Time) -> u64 {
+        if !self.arrivals.is_open_loop() {
+            return 0;
+        }
+        let left = self.messages_left();
+        let mut arrivals = self.arrivals.clone();
+        let mut draws = OWED_DRAWS;
+        let mut pending = self.due;
+        let (mut sequence, mut next_pause) = (self.sequence, self.next_pause);
+        let mut owed = 0;
+        while owed < left {
+            if sequence == self.messages {
+                (sequence, next_pause) = (0, 0);
+            }
+            // only pauses part the messages: without any, batches make no difference
+            let stretch = match self.pauses.get(next_pause) {
+                _ if self.pauses.is_empty() => left - owed,
+                Some(pause) => u64::from(pause.after.min(self.messages) - sequence),
+                None => u64::from(self.messages - sequence),
+            };
+            let stretch = stretch.min(left - owed);
+            let mut passed = 0;
+            if let Some(due) = pending.take() {
+                if due >= until {
+                    break;
+                }
+                passed = 1;
+            }
+            passed += arrivals.pass(until, stretch - passed, &mut draws);
+            owed += passed;
+            if passed < stretch {
+                break;
+            }
+            sequence = sequence.saturating_add(u32::try_from(stretch).unwrap_or(u32::MAX));
+            while let Some(pause) = self.pauses.get(next_pause)
+                && pause.after <= sequence
+            {
+                arrivals.pause(until, pause.span.0);
+                next_pause += 1;
+            }
+        }
+        owed
+    }
+
+    /// Messages of the file that are not handed out: a batch cut short does not make them fewer.
+    fn messages_left(&self) -> u64 {
+        if self.batches == 0 {
+            return u64::MAX;
+        }
+        (u64::from(self.batches) * u64::from(self.messages)).saturating_sub(self.handed_out)
     }
 
     /// Offers nothing from `now` on: an open batch ends, no other opens.
@@ -178,6 +248,7 @@ impl Plan {
 
     fn hand_out(&mut self, intended: Time, last: bool) -> Planned {
         self.sequence += 1;
+        self.handed_out += 1;
         let subject = self.next_subject;
         self.next_subject += 1;
         if self.next_subject == self.subjects {
@@ -235,12 +306,12 @@ mod tests {
                         planned.batch, planned.sequence, planned.intended, planned.subject
                     ));
                     if planned.last {
-                        plan.batch_over(Outcome::Committed);
+                        plan.batch_over(Outcome::Committed, BatchSequence(u64::MAX));
                     }
                 }
                 Step::End => {
                     log.push("end".to_owned());
-                    plan.batch_over(Outcome::Committed);
+                    plan.batch_over(Outcome::Committed, BatchSequence(u64::MAX));
                 }
                 Step::Done => return log,
             }
@@ -328,7 +399,7 @@ mod tests {
         assert!(matches!(plan.step(Time::ZERO), Step::Offer(_)));
         plan.stop_at(Time::from_secs(1));
         assert_eq!(plan.step(Time::from_secs(1)), Step::End);
-        plan.batch_over(Outcome::Committed);
+        plan.batch_over(Outcome::Committed, BatchSequence(u64::MAX));
         assert_eq!(plan.step(Time::from_secs(1)), Step::Done);
     }
 
@@ -343,7 +414,7 @@ mod tests {
             for _ in 0..messages {
                 assert!(matches!(plan.step(Time::ZERO), Step::Offer(_)));
             }
-            plan.batch_over(outcome);
+            plan.batch_over(outcome, BatchSequence(u64::from(messages)));
             match plan.step(Time::ZERO) {
                 Step::Offer(planned) => {
                     assert_eq!((planned.batch, planned.sequence.0), (1, 1));
@@ -372,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_drops_the_backlog_of_an_open_loop() {
+    fn a_stop_withholds_the_backlog_of_an_open_loop() {
         let group = Publishers {
             arrival: Arrival::Constant,
             rate_per_second: Some(1_000.0),
@@ -382,6 +453,66 @@ mod tests {
         let mut plan = plan(&group);
         assert!(matches!(plan.step(Time::from_millis(900)), Step::Offer(_)));
         assert_eq!(plan.step(Time::from_millis(1_000)), Step::End);
+        plan.batch_over(Outcome::Committed, BatchSequence(1));
+        assert_eq!(plan.step(Time::from_millis(1_000)), Step::Done);
+        assert_eq!(plan.withheld(Time::from_millis(500)), 499);
+        assert_eq!(plan.withheld(Time::from_secs(9)), 999);
+    }
+
+    /// Whatever a plan has handed out before, what it withholds is what it would hand out at once.
+    #[test]
+    fn what_is_withheld_is_what_a_publisher_in_time_would_have_sent() {
+        let pause = |after, milliseconds| Pause {
+            after,
+            span: Span(Time::from_millis(milliseconds)),
+        };
+        for (arrival, batches, pauses) in [
+            (Arrival::Constant, 3, vec![]),
+            (
+                Arrival::Constant,
+                0,
+                vec![pause(2, 3), pause(5, 7), pause(5, 1)],
+            ),
+            (Arrival::Constant, 40, vec![pause(7, 11)]),
+            (Arrival::Poisson, 0, vec![]),
+            (Arrival::Poisson, 0, vec![pause(1, 3), pause(6, 2)]),
+        ] {
+            let group = Publishers {
+                arrival,
+                rate_per_second: Some(1_000.0),
+                messages: 7,
+                batches,
+                stop: Some(Span(Time::from_millis(200))),
+                commit: Commit::None,
+                pauses,
+                ..Publishers::default()
+            };
+            let mut plan = plan(&group);
+            let handed_out = |log: Vec<String>| log.iter().filter(|line| *line != "end").count();
+            let wanted = handed_out(play(&mut plan.clone())) as u64;
+            assert_eq!(plan.withheld(Time::NEVER), wanted);
+            for left in (wanted.saturating_sub(15)..wanted).rev() {
+                let mut now = Time::ZERO;
+                loop {
+                    match plan.step(now) {
+                        Step::Wait(until) => now = until,
+                        Step::End => plan.batch_over(Outcome::Abandoned, BatchSequence(7)),
+                        Step::Offer(_) => break,
+                        Step::Done => panic!("{left} are left"),
+                    }
+                }
+                assert_eq!(plan.withheld(Time::NEVER), left, "{group:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_closed_loop_withholds_only_what_a_batch_took_and_did_not_send() {
+        let mut plan = plan(&Publishers::default());
+        assert!(matches!(plan.step(Time::ZERO), Step::Offer(_)));
+        assert!(matches!(plan.step(Time::ZERO), Step::Offer(_)));
+        plan.batch_over(Outcome::TimedOut, BatchSequence(1));
+        assert_eq!(plan.withheld(Time::from_secs(1)), 1);
     }
 
     #[test]

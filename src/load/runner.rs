@@ -3,7 +3,9 @@
 //! The same loop serves every world that runs real clients. Leans on `plan`, `message`, `settings`
 //! and `client`.
 
+use std::cell::Cell;
 use std::future::Future;
+use std::rc::Rc;
 
 use async_nats::jetstream::Context;
 
@@ -38,6 +40,8 @@ pub struct Runner<'w, W> {
     settings: BatchSettings,
     /// The batch under way and what is known to be covered of it.
     open: Option<(BatchNumber, BatchSequence)>,
+    /// Highest sequence of it that was sent.
+    sent: Rc<Cell<BatchSequence>>,
     failure: Option<BatchEnd>,
     done: bool,
     /// Handed out by the plan before its batch was open.
@@ -68,6 +72,7 @@ impl<'w, W: World> Runner<'w, W> {
                 publisher,
             },
             open: None,
+            sent: Rc::default(),
             failure: None,
             done: false,
             first: None,
@@ -88,7 +93,7 @@ impl<'w, W: World> Runner<'w, W> {
                 Step::Offer(first) => {
                     let end = self.run_batch(first).await;
                     self.open = None;
-                    self.plan.batch_over(end.outcome);
+                    self.plan.batch_over(end.outcome, self.sent.get());
                     if is_failure(end.outcome) {
                         self.failure = Some(end);
                     }
@@ -113,6 +118,7 @@ impl<'w, W: World> Runner<'w, W> {
                 acknowledged,
             };
             self.world.tell(self.world.now(), event);
+            self.plan.batch_over(Outcome::Interrupted, self.sent.get());
         }
         self.finish();
     }
@@ -124,9 +130,18 @@ impl<'w, W: World> Runner<'w, W> {
 
     fn finish(&mut self) {
         self.done = true;
+        self.heed_stop();
         let publisher = self.plan.publisher();
-        self.world
-            .tell(self.world.now(), Event::PublisherDone { publisher });
+        let now = self.world.now();
+        let messages = self.plan.withheld(now);
+        if messages > 0 {
+            let event = Event::Withheld {
+                publisher,
+                messages,
+            };
+            self.world.tell(now, event);
+        }
+        self.world.tell(now, Event::PublisherDone { publisher });
     }
 
     async fn run_batch(&mut self, first: Planned) -> BatchEnd {
@@ -143,17 +158,21 @@ impl<'w, W: World> Runner<'w, W> {
             gap: publisher.gap,
         };
         self.world.tell(self.world.now(), event);
-        let world = self.world;
+        self.sent.set(BatchSequence(0));
+        let ear = Ear {
+            world: self.world,
+            sent: Rc::clone(&self.sent),
+        };
         match self.client {
             ClientKind::JetstreamExtra => {
-                match ExtraClient::open(&self.jetstream, &self.settings, world) {
+                match ExtraClient::open(&self.jetstream, &self.settings, &ear) {
                     Ok(client) => client.publish(self).await,
                     Err(end) => end,
                 }
             }
             ClientKind::Core => {
                 let connection = self.jetstream.client();
-                match CoreClient::open(&connection, &self.settings, world).await {
+                match CoreClient::open(&connection, &self.settings, &ear).await {
                     Ok(client) => client.publish(self).await,
                     Err(end) => end,
                 }
@@ -208,6 +227,36 @@ impl<W: World> Runner<'_, W> {
             Commit::Eob | Commit::Message => Next::CommitEob,
             Commit::None => Next::Abandon,
         }
+    }
+}
+
+/// Passes on what a client tells, and keeps what the plan asks for when a batch is over: a client
+/// that is dropped half-way cannot say.
+struct Ear<'w, W> {
+    world: &'w W,
+    sent: Rc<Cell<BatchSequence>>,
+}
+
+impl<W: Witness> Witness for Ear<'_, W> {
+    fn now(&self) -> Time {
+        self.world.now()
+    }
+
+    fn now_roughly(&self) -> Time {
+        self.world.now_roughly()
+    }
+
+    fn tell(&self, at: Time, event: Event) {
+        if let Event::Published {
+            operation,
+            sequence,
+            ..
+        } = event
+            && operation.stores()
+        {
+            self.sent.set(sequence);
+        }
+        self.world.tell(at, event);
     }
 }
 

@@ -86,7 +86,7 @@ impl Recorder {
             .saturating_sub(self.stored)
             .saturating_sub(self.deduplicated);
         Totals {
-            offered: self.totals.published,
+            offered: self.totals.published + self.withheld,
             stored: self.server_watched.then_some(self.stored),
             lost: self.server_watched.then_some(never_stored),
             duplicates: if self.server_watched {

@@ -65,6 +65,7 @@ impl Observer for Recorder {
                 .entry(operation)
                 .or_insert_with(latency_histogram)
                 .saturating_record(latency.as_nanos()),
+            Event::Withheld { messages, .. } => self.withheld += messages,
             // What the server sends is counted when it is seen; judges compare the two.
             Event::PublisherDone { .. }
             | Event::ControlReceived { .. }

@@ -36,6 +36,13 @@ impl Scene {
         self
     }
 
+    fn withhold(&mut self, publisher: u32, messages: u64) -> &mut Self {
+        self.see(Event::Withheld {
+            publisher: PublisherId(publisher),
+            messages,
+        })
+    }
+
     fn start(&mut self, publisher: u32, batch: u32) -> &mut Self {
         self.see(Event::BatchStarted {
             publisher: PublisherId(publisher),
@@ -527,4 +534,13 @@ fn memory_does_not_grow_with_the_run() {
     let summary = scene.finish(1_000_000);
     assert_eq!(summary.totals.acknowledged, 400_000);
     assert_eq!(summary.totals.lost, Some(0));
+}
+
+#[test]
+fn what_is_withheld_was_offered_too() {
+    let mut scene = Scene::new(Options::default());
+    scene.at(0).start(0, 0).publish(0, 1).publish(0, 2);
+    scene.at(100).ack(0, 10, 2).withhold(0, 40).withhold(1, 3);
+    let totals = scene.finish(100).totals;
+    assert_eq!((totals.offered, totals.published), (45, 2));
 }

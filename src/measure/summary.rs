@@ -66,8 +66,8 @@ impl Window {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Totals {
-    /// Messages that the load wanted sent. Events tell of those only that were: whoever knows of
-    /// more puts them in.
+    /// Messages that the load wanted sent: those published, and those that an open loop still owed
+    /// when it stopped or that a batch took and did not send.
     pub offered: u64,
     /// Messages sent: operations start, append and commit.
     pub published: u64,

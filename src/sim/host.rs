@@ -149,7 +149,7 @@ impl Host {
                 self.step(input, shared);
             }
             Step::End => match (self.plan.commit(), self.open.is_some()) {
-                (_, false) => self.next_batch(Outcome::Abandoned, now, shared),
+                (_, false) => self.next_batch(Outcome::Abandoned, BatchSequence(0), now, shared),
                 (Commit::None, true) => self.leave(Outcome::Abandoned, shared),
                 (Commit::Eob | Commit::Message, true) => {
                     self.step(publisher::Input::CommitEob, shared)
@@ -157,6 +157,7 @@ impl Host {
             },
             Step::Done => {
                 self.done = true;
+                self.tell_withheld(shared);
                 shared
                     .fabric
                     .tell(&Event::PublisherDone { publisher: self.id });
@@ -187,6 +188,19 @@ impl Host {
     pub(super) fn interrupt(&mut self, shared: &mut Shared<'_, '_>) {
         if self.open.is_some() {
             self.leave(Outcome::Interrupted, shared);
+        }
+        if !self.done {
+            self.tell_withheld(shared);
+        }
+    }
+
+    fn tell_withheld(&self, shared: &mut Shared<'_, '_>) {
+        let messages = self.plan.withheld(shared.fabric.now);
+        if messages > 0 {
+            shared.fabric.tell(&Event::Withheld {
+                publisher: self.id,
+                messages,
+            });
         }
     }
 
@@ -268,7 +282,8 @@ impl Host {
             acknowledged,
         });
         let now = shared.fabric.now;
-        self.next_batch(outcome, now + self.group.publish_cost, shared);
+        let sent = open.core.sent();
+        self.next_batch(outcome, sent, now + self.group.publish_cost, shared);
     }
 
     /// Leaves the open batch without a word to the server.
@@ -290,11 +305,18 @@ impl Host {
             Time::NEVER,
         );
         let now = shared.fabric.now;
-        self.next_batch(outcome, now + self.group.publish_cost, shared);
+        let sent = open.core.sent();
+        self.next_batch(outcome, sent, now + self.group.publish_cost, shared);
     }
 
-    fn next_batch(&mut self, outcome: Outcome, at: Time, shared: &mut Shared<'_, '_>) {
-        self.plan.batch_over(outcome);
+    fn next_batch(
+        &mut self,
+        outcome: Outcome,
+        sent: BatchSequence,
+        at: Time,
+        shared: &mut Shared<'_, '_>,
+    ) {
+        self.plan.batch_over(outcome, sent);
         self.arm_ready(shared, at);
     }
 
