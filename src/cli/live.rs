@@ -17,7 +17,7 @@ use super::record::{Run, record};
 use crate::judge::{Judges, Violation};
 use crate::live::{
     Connector, Ended, Interrupts, LiveError, LiveOutcome, LocalServers, Options, ReadBack,
-    RunOptions, Surroundings, Target, check_scenario, find_server,
+    RunOptions, Surroundings, Target, find_server,
 };
 use crate::machine::Time;
 use crate::report::{RunResult, World, replay_command, shell_word};
@@ -149,10 +149,7 @@ fn read(arguments: &LiveArguments) -> Result<Vec<Scenario>, Failure> {
             scenario.settings.stream.replicas = 3;
         }
         scenario.apply_set(&arguments.set)?;
-        if arguments.strict {
-            scenario.check_live()?;
-        }
-        for note in check_scenario(&scenario, arguments.strict)? {
+        for note in scenario.check_live(arguments.strict)? {
             print::note(&format!("{}: {note}", scenario.file));
         }
         scenarios.push(scenario);
