@@ -3,10 +3,10 @@
 //! The same watchers stand in both worlds. Leans on `event`, `judge`, `measure` and `scenario`.
 
 use crate::event::{Event, Observer, TraceHasher};
-use crate::judge::{Findings, Judges};
+use crate::judge::{Findings, Judges, Manner};
 use crate::machine::Time;
 use crate::measure::{Options, Recorder, Summary};
-use crate::scenario::{ClientKind, Settings};
+use crate::scenario::{ClientKind, Publishers, Settings};
 
 /// The watchers of one run.
 pub struct Watch<'a> {
@@ -54,13 +54,17 @@ impl<'a> Watch<'a> {
             groups: groups.collect(),
             server_watched,
         };
-        let ack_timeouts = |group: &crate::scenario::Publishers| {
-            std::iter::repeat_n(group.ack_timeout.0, group.count as usize)
+        let manners = |group: &Publishers| {
+            let manner = Manner {
+                ack_timeout: group.ack_timeout.0,
+                errors_count_as_acks: group.errors_count_as_acks,
+            };
+            std::iter::repeat_n(manner, group.count as usize)
         };
         Self {
             hash: TraceHasher::default(),
             judges: Judges::new(
-                settings.publishers.iter().flat_map(ack_timeouts).collect(),
+                settings.publishers.iter().flat_map(manners).collect(),
                 server_watched,
             ),
             recorder: Recorder::new(options),

@@ -620,6 +620,59 @@ fn servers_do_not_outlive_a_parent_that_is_killed() {
     wait_until("the folder is gone", || !process.folder.exists());
 }
 
+// -- the binary itself -----------------------------------------------------------------------------
+
+/// Whether any process was started with `text` in its arguments.
+fn is_named_by_a_process(text: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").unwrap();
+    processes.flatten().any(|process| {
+        let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(text)
+    })
+}
+
+#[test]
+fn the_binary_writes_a_partial_result_on_a_signal_and_cleans_up() {
+    for (signal, code) in [
+        (rustix::process::Signal::INT, 130),
+        (rustix::process::Signal::TERM, 143),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        let folder = |name: &str| {
+            let folder = place.path().join(name);
+            std::fs::create_dir_all(&folder).unwrap();
+            folder
+        };
+        let (servers, out) = (folder("servers"), folder("out"));
+        let file = place.path().join("endless.toml");
+        let text = "format = 1\nabout = \"test\"\n[[publishers]]\nbatches = 1000000\n";
+        std::fs::write(&file, text).unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .args(["live", "--json", "--out"])
+            .args([&out, &file])
+            .env("TMPDIR", &servers)
+            .env("NATS_SERVER", binary())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let name = servers.to_str().unwrap();
+        wait_until("the server is up", || is_named_by_a_process(name));
+        std::thread::park_timeout(Duration::from_millis(1_500));
+        send(&child, signal);
+        let mut json = String::new();
+        let output = child.stdout.as_mut().unwrap();
+        output.read_to_string(&mut json).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(code));
+        let result: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(result["partial"], true);
+        assert_eq!(result["totals"]["lost"], 0);
+        assert_eq!(result["totals"]["stored"], result["totals"]["published"]);
+        assert!(out.join("result.json").is_file());
+        assert!(!is_named_by_a_process(name));
+        assert_eq!(std::fs::read_dir(&servers).unwrap().count(), 0);
+    }
+}
+
 // -- fetching --------------------------------------------------------------------------------------
 
 #[test]

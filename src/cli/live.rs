@@ -158,6 +158,11 @@ fn read(arguments: &LiveArguments) -> Result<Vec<Scenario>, Failure> {
 }
 
 fn check_servers(servers: &[String]) -> Result<(), Failure> {
+    if servers.iter().any(|server| server.trim().is_empty()) {
+        return Err(Failure::Usage(
+            "--servers: an address is empty; write one such as nats://127.0.0.1:4222".to_owned(),
+        ));
+    }
     match Connector::new(servers) {
         Ok(_) => Ok(()),
         Err(LiveError::Unreachable { servers, reason }) => {

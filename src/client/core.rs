@@ -15,7 +15,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{FutureExt, StreamExt};
 
 use super::{BatchClient, BatchEnd, BatchSettings, Message, Next, Source, Teller, Turn, Witness};
-use crate::batch::fast::publisher::{Action, ControlFrame, Input, Profile, Publisher, Settings};
+use crate::batch::fast::publisher::{Action, ControlFrame, Input, Publisher};
 use crate::event::{Event, Outcome};
 use crate::machine::{Machine, Time};
 use crate::nats::ack::{ServerReply, parse_reply};
@@ -51,34 +51,23 @@ impl<'w, W: Witness> CoreClient<'w, W> {
         settings: &BatchSettings,
         world: &'w W,
     ) -> Result<Self, BatchEnd> {
+        let publisher = &settings.publisher;
         let teller = Teller::new(world, settings.batch);
         let refuse = |reason: String| teller.ended(world.now(), Outcome::ClientError, 0, reason);
         let inbox_subject = connection.new_inbox();
         let (prefix, batch_id) = inbox_subject
             .rsplit_once('.')
             .unwrap_or(("", &inbox_subject));
-        let replies = ReplyPrefix::new(prefix, batch_id, settings.flow, settings.gap)
+        let replies = ReplyPrefix::new(prefix, batch_id, publisher.flow, publisher.gap)
             .map_err(|error| refuse(error.to_string()))?;
         let inbox = connection
             .subscribe(format!("{inbox_subject}.>"))
             .await
             .map_err(|error| refuse(error.to_string()))?;
-        let profile = Profile {
-            gate_before_publish: settings.gate_before_publish,
-            ping_while_opening: settings.ping_while_opening,
-            ..Profile::ADR
-        };
-        let ack_timeout = u64::try_from(settings.ack_timeout.as_nanos()).unwrap_or(u64::MAX);
         Ok(Self {
             connection: connection.clone(),
             inbox,
-            machine: Publisher::new(Settings {
-                flow: settings.flow,
-                outstanding_acks: settings.outstanding_acks,
-                gap: settings.gap,
-                ack_timeout: Time::from_nanos(ack_timeout),
-                profile,
-            }),
+            machine: Publisher::new(publisher.clone()),
             teller,
             replies: Replies::new(replies),
             first_subject: None,
@@ -258,31 +247,10 @@ impl<'w, W: Witness> CoreClient<'w, W> {
     }
 
     fn tell_frame(&mut self, now: Time, frame: ControlFrame) {
-        let batch = self.teller.batch;
-        let event = match frame {
-            ControlFrame::Ack(ack) => {
-                return self.teller.acked(now, ack.messages, ack.sequence);
-            }
-            ControlFrame::Gap(gap) => Event::GapSeen {
-                batch,
-                expected: gap.expected,
-                received: gap.received,
-            },
-            ControlFrame::Error { sequence, code } => Event::ErrorSeen {
-                batch,
-                code,
-                sequence,
-            },
-            ControlFrame::PubAck(pub_ack) => Event::PubAckSeen {
-                batch,
-                duplicate: pub_ack.duplicate,
-                count: pub_ack.count.unwrap_or_default(),
-                sequence: pub_ack.sequence,
-            },
-            ControlFrame::Refused(code) | ControlFrame::Status(code) => {
-                Event::RefusalSeen { batch, code }
-            }
-        };
+        if let ControlFrame::Ack(ack) = frame {
+            self.teller.acknowledged = self.teller.acknowledged.max(ack.sequence);
+        }
+        let event = Event::seen(self.teller.batch, frame);
         self.teller.tell(now, event);
     }
 

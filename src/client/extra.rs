@@ -10,6 +10,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
+use std::time::Duration;
 
 use async_nats::jetstream::Context;
 use jetstream_extra::batch_publish::BatchPubAck;
@@ -43,13 +44,15 @@ impl<'w, W: Witness> ExtraClient<'w, W> {
         settings: &BatchSettings,
         world: &'w W,
     ) -> Result<Self, BatchEnd> {
+        let BatchSettings { batch, publisher } = settings;
+        let widest_window = u64::from(publisher.flow) * u64::from(publisher.outstanding_acks);
         let reported = Arc::new(Reported::default());
         let publisher = jetstream
             .fast_publish()
-            .flow(settings.flow)
-            .max_outstanding_acks(u16::from(settings.outstanding_acks))
-            .ack_timeout(settings.ack_timeout)
-            .gap_mode(match settings.gap {
+            .flow(publisher.flow)
+            .max_outstanding_acks(u16::from(publisher.outstanding_acks))
+            .ack_timeout(Duration::from_nanos(publisher.ack_timeout.as_nanos()))
+            .gap_mode(match publisher.gap {
                 GapMode::Ok => ExtraGapMode::Ok,
                 GapMode::Fail => ExtraGapMode::Fail,
             })
@@ -59,7 +62,7 @@ impl<'w, W: Witness> ExtraClient<'w, W> {
             })
             .build();
         let story = Story {
-            teller: Teller::new(world, settings.batch),
+            teller: Teller::new(world, *batch),
             reported,
             answered_once: false,
         };
@@ -68,7 +71,7 @@ impl<'w, W: Witness> ExtraClient<'w, W> {
                 publisher,
                 story,
                 sent: BatchSequence(0),
-                widest_window: u64::from(settings.flow) * u64::from(settings.outstanding_acks),
+                widest_window,
             }),
             Err(error) => Err(story.failed(world.now(), &error)),
         }

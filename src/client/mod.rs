@@ -1,7 +1,8 @@
 //! Clients that publish a batch: one trait, and an adapter for each client code.
 //!
 //! An adapter drives one batch over a NATS connection and tells what its publisher sees in events.
-//! It has no task and no channel of its own. Leans on `event`, the words of `nats` and async-nats.
+//! It has no task and no channel of its own. Leans on `event`, the publisher settings of
+//! `batch`, the words of `nats` and async-nats.
 
 mod core;
 mod extra;
@@ -11,11 +12,11 @@ pub use async_nats::jetstream::message::OutboundMessage as Message;
 pub use extra::ExtraClient;
 
 use std::future::Future;
-use std::time::Duration;
 
+use crate::batch::fast::publisher::Settings;
 use crate::event::{BatchNumber, Event, Outcome};
 use crate::machine::Time;
-use crate::nats::{BatchSequence, GapMode, Operation};
+use crate::nats::{BatchSequence, Operation};
 
 /// The time, and an ear for events: what an adapter needs from the world that it runs in.
 pub trait Witness {
@@ -35,19 +36,9 @@ pub trait Witness {
 pub struct BatchSettings {
     /// Number of the batch in the run.
     pub batch: BatchNumber,
-    /// Initial and highest flow, 1..=65535.
-    pub flow: u16,
-    /// Flow acks that may be outstanding, 1..=3.
-    pub outstanding_acks: u8,
-    /// Gap mode.
-    pub gap: GapMode,
-    /// Longest wait for a reply.
-    pub ack_timeout: Duration,
-    /// Test the gate before a message is sent, as the Rust client 0.3.0 does. Core client only.
-    pub gate_before_publish: bool,
-    /// Ping while the first reply is awaited: not against 2.14, where such a ping opens a batch.
-    /// Core client only.
-    pub ping_while_opening: bool,
+    /// Flow, gap mode, timeout and profile. A client that has rules of its own takes no notice of
+    /// the profile.
+    pub publisher: Settings,
 }
 
 /// Where a batch gets its messages from.

@@ -128,10 +128,15 @@ impl Event {
             Self::Dropped {
                 batch,
                 cause,
-                reply,
+                operation,
                 sequence,
             } => [
-                head(17, cause as u64, u64::from(reply), batch.0),
+                head(
+                    17,
+                    cause as u64,
+                    operation.map_or(0xff, |operation| operation as u64),
+                    batch.0,
+                ),
                 at,
                 sequence.0,
                 0,
@@ -142,6 +147,7 @@ impl Event {
                 operation,
                 sequence,
             } => [head(25, operation as u64, 0, batch.0), at, sequence.0, 0, 0],
+            Self::Healed { fault } => [head(28, 0, 0, fault), at, 0, 0, 0],
             Self::AtRest { batch } => [head(26, 0, 0, batch.0), at, 0, 0, 0],
             Self::AckSent {
                 batch,

@@ -2,7 +2,7 @@
 //!
 //! Both worlds tell their story in these events and in nothing else; measures, judges, results and
 //! charts read only them. Events are small and `Copy`, so that a run streams them and keeps none.
-//! Leans on `machine`, the words of `nats` and the outcomes of `batch`.
+//! Leans on `machine`, the words of `nats`, and the outcomes and frames of `batch`.
 
 mod encode;
 mod table;
@@ -11,6 +11,7 @@ pub use crate::batch::fast::publisher::Outcome;
 pub use encode::{EncodedEvent, TraceHasher};
 pub use table::BatchTable;
 
+use crate::batch::fast::publisher::ControlFrame;
 use crate::machine::Time;
 use crate::nats::{BatchSequence, GapMode, Operation, StreamSequence};
 
@@ -153,11 +154,11 @@ pub enum Event {
         code: u16,
         sequence: BatchSequence,
     },
-    /// A frame was lost: a reply on its way to the client, else a message on its way in.
+    /// A frame was lost: a message, end of batch or ping on its way in, or a reply (no operation).
     Dropped {
         batch: BatchNumber,
         cause: DropCause,
-        reply: bool,
+        operation: Option<Operation>,
         sequence: BatchSequence,
     },
     /// An end of batch or a ping reached the server (stored messages tell their arrival).
@@ -194,13 +195,16 @@ pub enum Event {
     /// An error in place of a PubAck left the server.
     RefusalSent { batch: BatchNumber, code: u16 },
 
-    /// Nothing of this batch is under way: no frame on its links, nothing in the server's queues.
-    /// Told where a wait ends without its reply, so that a slow reply is not taken for a stall.
+    /// Nothing under way could end the wait of this batch: no message of it on its way in, no
+    /// reply on its way out that says more than the publisher knows. Told where a wait ends without
+    /// its reply, so that a slow reply is not taken for a stall.
     AtRest { batch: BatchNumber },
 
     // -- surroundings ------------------------------------------------------------------------
     /// A fault of the file fired; numbered from 0 in the order of the file.
     Fault { fault: u32 },
+    /// A cut or hold of the file is over.
+    Healed { fault: u32 },
     /// An API call was answered.
     ApiAnswered {
         operation: ApiOperation,
@@ -210,6 +214,36 @@ pub enum Event {
 }
 
 impl Event {
+    /// What a publisher tells when `frame` reaches it on the control channel of `batch`.
+    pub fn seen(batch: BatchNumber, frame: ControlFrame) -> Self {
+        match frame {
+            ControlFrame::Ack(ack) => Self::AckSeen {
+                batch,
+                flow: ack.messages,
+                sequence: ack.sequence,
+            },
+            ControlFrame::Gap(gap) => Self::GapSeen {
+                batch,
+                expected: gap.expected,
+                received: gap.received,
+            },
+            ControlFrame::Error { sequence, code } => Self::ErrorSeen {
+                batch,
+                code,
+                sequence,
+            },
+            ControlFrame::PubAck(ack) => Self::PubAckSeen {
+                batch,
+                duplicate: ack.duplicate,
+                count: ack.count.unwrap_or_default(),
+                sequence: ack.sequence,
+            },
+            ControlFrame::Refused(code) | ControlFrame::Status(code) => {
+                Self::RefusalSeen { batch, code }
+            }
+        }
+    }
+
     /// The batch that the event is about, if it is about one.
     #[inline]
     pub const fn batch(&self) -> Option<BatchNumber> {
@@ -237,7 +271,10 @@ impl Event {
             | Self::PubAckSent { batch, .. }
             | Self::RefusalSent { batch, .. }
             | Self::AtRest { batch } => Some(batch),
-            Self::PublisherDone { .. } | Self::Fault { .. } | Self::ApiAnswered { .. } => None,
+            Self::PublisherDone { .. }
+            | Self::Fault { .. }
+            | Self::Healed { .. }
+            | Self::ApiAnswered { .. } => None,
         }
     }
 }
@@ -246,4 +283,45 @@ impl Event {
 pub trait Observer {
     /// Takes one event of the moment `at`; moments never go back.
     fn see(&mut self, at: Time, event: &Event);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nats::ack::{FlowAck, Gap};
+
+    #[test]
+    fn a_frame_is_told_with_its_own_figures() {
+        let batch = BatchNumber(3);
+        let ack = FlowAck {
+            sequence: BatchSequence(20),
+            messages: 10,
+        };
+        assert_eq!(
+            Event::seen(batch, ControlFrame::Ack(ack)),
+            Event::AckSeen {
+                batch,
+                flow: 10,
+                sequence: BatchSequence(20),
+            }
+        );
+        let gap = Gap {
+            expected: BatchSequence(4),
+            received: BatchSequence(7),
+        };
+        assert_eq!(
+            Event::seen(batch, ControlFrame::Gap(gap)),
+            Event::GapSeen {
+                batch,
+                expected: BatchSequence(4),
+                received: BatchSequence(7),
+            }
+        );
+        let refusal = |code| Event::RefusalSeen { batch, code };
+        assert_eq!(Event::seen(batch, ControlFrame::Status(429)), refusal(429));
+        assert_eq!(
+            Event::seen(batch, ControlFrame::Refused(10_208)),
+            refusal(10_208)
+        );
+    }
 }

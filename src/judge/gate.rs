@@ -6,7 +6,7 @@ use super::{Bench, Judge, Start};
 use crate::batch::fast::window::Window;
 use crate::event::Event;
 use crate::nats::ack::FlowAck;
-use crate::nats::{BatchSequence, Operation};
+use crate::nats::{BatchSequence, GapMode, Operation};
 
 /// No message is sent while the gate is shut by the newest ack that the publisher has received. A
 /// flow that shrinks leaves a publisher over its window lawfully; it must only not send. Pings are
@@ -17,6 +17,7 @@ pub struct NothingSentThroughAShutGate {
     opened: bool,
     /// The client tells no flow with its acks: its gate cannot be judged.
     untold: bool,
+    errors_count_as_acks: bool,
 }
 
 impl Judge for NothingSentThroughAShutGate {
@@ -30,6 +31,7 @@ impl Judge for NothingSentThroughAShutGate {
             window: Window::new(start.flow, outstanding_acks),
             opened: false,
             untold: false,
+            errors_count_as_acks: start.manner.errors_count_as_acks && start.gap == GapMode::Ok,
         }
     }
 
@@ -50,6 +52,10 @@ impl Judge for NothingSentThroughAShutGate {
                     sequence,
                     messages: flow,
                 });
+            }
+            Event::ErrorSeen { sequence, .. } if self.errors_count_as_acks => {
+                self.opened = true;
+                self.window.cover(sequence);
             }
             _ => {}
         }

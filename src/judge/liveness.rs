@@ -49,6 +49,7 @@ pub struct EveryPublisherEnds {
     forgotten: bool,
     pub_ack_sent: bool,
     end_received: bool,
+    commit: Option<BatchSequence>,
     ack_sent: BatchSequence,
     ack_flow: u16,
     /// The lowest sequence that was lost on its way in.
@@ -120,7 +121,7 @@ impl Judge for EveryPublisherEnds {
     fn new(start: &Start) -> Self {
         let zero = BatchSequence(0);
         Self {
-            ack_timeout: start.ack_timeout,
+            ack_timeout: start.manner.ack_timeout,
             gap: start.gap,
             wait: None,
             at_rest: false,
@@ -131,6 +132,7 @@ impl Judge for EveryPublisherEnds {
             forgotten: false,
             pub_ack_sent: false,
             end_received: false,
+            commit: None,
             ack_sent: zero,
             ack_flow: start.flow,
             lost: None,
@@ -146,14 +148,24 @@ impl Judge for EveryPublisherEnds {
                 sequence,
                 ..
             } => self.published(at, operation, sequence),
-            Event::AckSeen { flow, sequence, .. } => self.ack_seen(flow, sequence),
+            Event::AckSeen { flow, sequence, .. } => self.ack_seen(at, flow, sequence),
             Event::AckSent { flow, sequence, .. } => {
                 self.ack_sent = sequence;
                 self.ack_flow = flow;
+                self.found(sequence.next());
+            }
+            // What is missing is known from here on: the lost message holds nothing up any more.
+            Event::GapSent { received, .. } => self.found(received),
+            Event::Stored { sequence, .. }
+            | Event::Deduplicated { sequence, .. }
+            | Event::Rejected { sequence, .. } => {
+                self.end_received |= self.commit == Some(sequence)
             }
             Event::Blocked { .. } => self.wait = Some((Wait::Gate, at)),
             // A publisher that ends at its gate is not unblocked before.
-            Event::Unblocked { .. } => self.wait = None,
+            Event::Unblocked { .. } if matches!(self.wait, Some((Wait::Gate, _))) => {
+                self.wait = None
+            }
             Event::GapSeen { .. } | Event::ErrorSeen { .. } => self.trouble(at),
             Event::AtRest { .. } => self.at_rest = true,
             Event::BatchOpened { flow, .. } => {
@@ -167,10 +179,10 @@ impl Judge for EveryPublisherEnds {
                 ..
             } => self.end_received = true,
             Event::Dropped {
-                reply: false,
+                operation: Some(operation),
                 sequence,
                 ..
-            } => {
+            } if operation.stores() => {
                 self.lost = Some(self.lost.map_or(sequence, |lost| lost.min(sequence)));
             }
             Event::BatchEnded { outcome, .. } => self.ended(outcome, bench),
@@ -184,6 +196,9 @@ impl EveryPublisherEnds {
         if operation.stores() {
             self.published = sequence;
         }
+        if operation == Operation::Commit {
+            self.commit = Some(sequence);
+        }
         match operation {
             Operation::Start => self.wait = Some((Wait::FirstReply, at)),
             Operation::Commit | Operation::CommitEob => self.wait = Some((Wait::PubAck, at)),
@@ -191,7 +206,13 @@ impl EveryPublisherEnds {
         }
     }
 
-    fn ack_seen(&mut self, flow: u16, sequence: BatchSequence) {
+    /// An ack that says more starts the wait anew: the publisher has come further.
+    fn ack_seen(&mut self, at: Time, flow: u16, sequence: BatchSequence) {
+        if sequence > self.acked
+            && let Some((_, since)) = &mut self.wait
+        {
+            *since = at;
+        }
         if sequence >= self.acked {
             self.acked = sequence;
             self.flow = if flow == 0 { self.flow } else { flow };
@@ -199,6 +220,11 @@ impl EveryPublisherEnds {
         if matches!(self.wait, Some((Wait::FirstReply, _))) {
             self.wait = None;
         }
+    }
+
+    /// Everything below `sequence` has arrived, or is known to be missing.
+    fn found(&mut self, sequence: BatchSequence) {
+        self.lost = self.lost.filter(|lost| *lost >= sequence);
     }
 
     /// Trouble in gap mode fail: what the publisher waits for from here on is the PubAck.

@@ -62,8 +62,17 @@ pub struct Start {
     pub outstanding_acks: u16,
     /// Gap mode.
     pub gap: GapMode,
-    /// Ack timeout of the publisher.
+    /// Whose batch it is.
+    pub manner: Manner,
+}
+
+/// How a publisher behaves, as far as judges must know.
+#[derive(Clone, Copy, Debug)]
+pub struct Manner {
+    /// Its ack timeout.
     pub ack_timeout: Time,
+    /// It counts a refused message as acked (gap mode ok).
+    pub errors_count_as_acks: bool,
 }
 
 /// At most this many violations are kept; the rest are counted.
@@ -118,10 +127,13 @@ impl Bench<'_> {
     }
 }
 
-/// The judges of one batch.
+/// The judges of one batch. It is open until the batch is over for both its publisher and the
+/// server: what a server does after a publisher has left is judged too.
 #[derive(Clone, Debug)]
 struct Case {
     publisher: PublisherId,
+    ended: bool,
+    open_at_server: bool,
     acks: AcksCoverWhatTheyClaim,
     pub_ack: PubAckAgreesWithTheStream,
     once: NothingStoredTwice,
@@ -134,6 +146,8 @@ impl Case {
     fn new(publisher: PublisherId, start: &Start) -> Self {
         Self {
             publisher,
+            ended: false,
+            open_at_server: false,
             acks: AcksCoverWhatTheyClaim::new(start),
             pub_ack: PubAckAgreesWithTheStream::new(start),
             once: NothingStoredTwice::new(start),
@@ -150,6 +164,33 @@ impl Case {
         self.cadence.see(event, bench);
         self.gate.see(event, bench);
         self.liveness.see(event, bench);
+        match event {
+            Event::BatchEnded { .. } => self.ended = true,
+            Event::BatchOpened { .. } => self.open_at_server = true,
+            Event::BatchForgotten { .. } => self.open_at_server = false,
+            _ => {}
+        }
+    }
+
+    fn bench<'a>(
+        &self,
+        at: Time,
+        batch: BatchNumber,
+        server_told: bool,
+        findings: &'a mut Findings,
+    ) -> Bench<'a> {
+        let publisher = self.publisher;
+        Bench {
+            at,
+            publisher,
+            batch,
+            server_told,
+            findings,
+        }
+    }
+
+    const fn is_over(&self) -> bool {
+        self.ended && !self.open_at_server
     }
 }
 
@@ -167,8 +208,8 @@ pub struct Findings {
 /// All judges over one run.
 #[derive(Clone, Debug)]
 pub struct Judges {
-    /// The ack timeout of each publisher, by number.
-    ack_timeouts: Vec<Time>,
+    /// How each publisher behaves, by number.
+    manners: Vec<Manner>,
     cases: BatchTable<Case>,
     server_told: bool,
     findings: Findings,
@@ -202,11 +243,11 @@ impl Judges {
         ]
     };
 
-    /// Judges for a run whose publishers have these ack timeouts, by number. `server_told`: events
-    /// tell the server's side.
-    pub fn new(ack_timeouts: Vec<Time>, server_told: bool) -> Self {
+    /// Judges for a run whose publishers behave like this, by number. `server_told`: events tell
+    /// the server's side.
+    pub fn new(manners: Vec<Manner>, server_told: bool) -> Self {
         Self {
-            ack_timeouts,
+            manners,
             cases: BatchTable::default(),
             server_told,
             findings: Findings::default(),
@@ -215,15 +256,9 @@ impl Judges {
 
     /// The findings at the end of the run; a batch that has not ended by then is one.
     pub fn finish(mut self, at: Time) -> Findings {
-        for (batch, case) in self.cases.iter() {
-            let (publisher, server_told) = (case.publisher, self.server_told);
-            let mut bench = Bench {
-                at,
-                publisher,
-                batch,
-                server_told,
-                findings: &mut self.findings,
-            };
+        for (batch, case) in self.cases.iter().filter(|(_, case)| !case.ended) {
+            let server_told = self.server_told;
+            let mut bench = case.bench(at, batch, server_told, &mut self.findings);
             bench.object::<EveryPublisherEnds>(
                 "the run is over and the batch has not ended".to_owned(),
             );
@@ -242,16 +277,15 @@ impl Observer for Judges {
             gap,
         } = *event
         {
-            let ack_timeout = self
-                .ack_timeouts
-                .get(publisher.0 as usize)
-                .copied()
-                .unwrap_or(Time::NEVER);
+            let manner = self.manners.get(publisher.0 as usize).copied();
             let start = Start {
                 flow,
                 outstanding_acks,
                 gap,
-                ack_timeout,
+                manner: manner.unwrap_or(Manner {
+                    ack_timeout: Time::NEVER,
+                    errors_count_as_acks: false,
+                }),
             };
             self.cases.insert(batch, Case::new(publisher, &start));
             return;
@@ -260,16 +294,9 @@ impl Observer for Judges {
         let Some(case) = self.cases.get_mut(batch) else {
             return;
         };
-        let (publisher, server_told) = (case.publisher, self.server_told);
-        let mut bench = Bench {
-            at,
-            publisher,
-            batch,
-            server_told,
-            findings: &mut self.findings,
-        };
+        let mut bench = case.bench(at, batch, self.server_told, &mut self.findings);
         case.see(event, &mut bench);
-        if matches!(event, Event::BatchEnded { .. }) {
+        if case.is_over() {
             self.cases.remove(batch);
         }
     }

@@ -4,7 +4,7 @@
 
 use super::{Bench, Judge, Start};
 use crate::event::Event;
-use crate::nats::{BatchSequence, GapMode, StreamSequence};
+use crate::nats::{BatchSequence, GapMode, Operation, StreamSequence};
 
 /// `seq` is the stream sequence of the last message that the batch stored, and `count` the batch
 /// sequence up to which it came: in gap mode fail without a hole, in gap mode ok the highest.
@@ -13,8 +13,9 @@ pub struct PubAckAgreesWithTheStream {
     gap: GapMode,
     contiguous: BatchSequence,
     highest: BatchSequence,
-    /// The highest message was refused: as a commit it does not count.
-    highest_refused: bool,
+    /// The commit, once it is sent: refused, it does not count.
+    commit: Option<BatchSequence>,
+    commit_refused: bool,
     last_stored: StreamSequence,
     /// The server has forgotten the batch: its PubAck may still wait to be sent, and what arrives
     /// from here on is no part of it.
@@ -31,7 +32,8 @@ impl Judge for PubAckAgreesWithTheStream {
             gap: start.gap,
             contiguous: BatchSequence(0),
             highest: BatchSequence(0),
-            highest_refused: false,
+            commit: None,
+            commit_refused: false,
             last_stored: StreamSequence(0),
             over: false,
         }
@@ -49,11 +51,19 @@ impl Judge for PubAckAgreesWithTheStream {
                 self.last_stored = stream_sequence;
             }
             Event::Deduplicated { sequence, .. } => self.persisted(sequence),
-            Event::Rejected { sequence, .. } if !self.over => self.met(sequence, true),
+            Event::Rejected { sequence, .. } if !self.over => {
+                self.met(sequence);
+                self.commit_refused |= self.commit == Some(sequence);
+            }
+            Event::Published {
+                operation: Operation::Commit,
+                sequence,
+                ..
+            } => self.commit = Some(sequence),
             Event::BatchForgotten { .. } => self.over = true,
             // A gap found by an end of batch or a ping moves the count up to the one before it.
             Event::GapSent { received, .. } if received.0 > 0 => {
-                self.met(BatchSequence(received.0 - 1), false);
+                self.met(BatchSequence(received.0 - 1));
             }
             Event::PubAckSent {
                 duplicate: false,
@@ -67,28 +77,24 @@ impl Judge for PubAckAgreesWithTheStream {
 }
 
 impl PubAckAgreesWithTheStream {
-    fn met(&mut self, sequence: BatchSequence, refused: bool) {
-        if sequence > self.highest {
-            self.highest = sequence;
-            self.highest_refused = refused;
-        }
+    fn met(&mut self, sequence: BatchSequence) {
+        self.highest = self.highest.max(sequence);
     }
 
     fn persisted(&mut self, sequence: BatchSequence) {
         if sequence == self.contiguous.next() {
             self.contiguous = sequence;
         }
-        self.met(sequence, false);
+        self.met(sequence);
     }
 
     fn judge(&self, count: BatchSequence, sequence: StreamSequence, bench: &mut Bench<'_>) {
         let right = match self.gap {
             GapMode::Fail => self.contiguous,
+            GapMode::Ok if self.commit_refused => BatchSequence(self.highest.0.saturating_sub(1)),
             GapMode::Ok => self.highest,
         };
-        let without_commit =
-            self.gap == GapMode::Ok && self.highest_refused && count.next() == right;
-        if count != right && !without_commit {
+        if count != right {
             bench.object::<Self>(format!(
                 "the PubAck counts {count}, the batch came to {right}"
             ));

@@ -108,6 +108,9 @@ pub enum LiveError {
         /// The end of its log.
         log: String,
     },
+    /// Not the version of a nats-server.
+    #[error("`{0}` is no version of nats-server; allowed is one such as 2.15.1")]
+    Version(String),
     /// No usable nats-server was found or fetched.
     #[error("no usable nats-server: {0}")]
     NoServer(String),

@@ -112,7 +112,7 @@ impl Surroundings {
 /// A version whose wheel is not pinned comes through Go alone. `progress` is told what takes time.
 ///
 /// # Errors
-/// `NATS_SERVER` names something that does not run, is too old or is not the version asked for; or
+/// `version` is no version; `NATS_SERVER` names something that does not run, is too old or is not the version asked for; or
 /// nothing is found and every way to fetch fails, with the reason of each.
 pub fn find_server(
     version: Option<&str>,
@@ -123,10 +123,7 @@ pub fn find_server(
     if let Some(asked) = version
         && !is_release(asked)
     {
-        return Err(LiveError::NoServer(format!(
-            "`{}` is no version such as {DEFAULT_VERSION}",
-            clean(asked)
-        )));
+        return Err(LiveError::Version(clean(asked)));
     }
     if let Some(named) = &surroundings.named {
         let path = PathBuf::from(named);

@@ -1,6 +1,6 @@
 //! The load: when messages are wanted, what is in them, and the loop that hands them to a client.
 //!
-//! `arrival`, `payload` and `plan` are pure and shared by both worlds; `message` and `runner` make
+//! `arrival`, `payload`, `plan` and `settings` are pure and shared by both worlds; `message` and `runner` make
 //! real messages for real clients. Leans on `scenario`, `client`, `event` and `seed`.
 
 mod arrival;
@@ -8,9 +8,11 @@ mod message;
 mod payload;
 mod plan;
 mod runner;
+mod settings;
 
 pub use arrival::Arrivals;
 pub use message::MessageMaker;
 pub use payload::{IDENTIFIED_BYTES, Identity, PayloadContent};
 pub use plan::{Plan, Planned, Step};
 pub use runner::{Runner, World};
+pub use settings::publisher_settings;

@@ -6,7 +6,7 @@
 use rand::RngExt;
 
 use super::Arrivals;
-use crate::event::PublisherId;
+use crate::event::{Outcome, PublisherId};
 use crate::machine::Time;
 use crate::nats::BatchSequence;
 use crate::scenario::{Commit, Pause, PayloadSize, Publishers, Settings};
@@ -20,7 +20,7 @@ pub enum Step {
     /// Publish this message.
     Offer(Planned),
     /// End the open batch as [`Plan::commit`] says, without a further message, then call
-    /// [`Plan::batch_over`].
+    /// [`Plan::batch_over`]. Where a message should commit, none is left: an end of batch does.
     End,
     /// Nothing more, ever.
     Done,
@@ -61,6 +61,8 @@ pub struct Plan {
     next_subject: u32,
     next_pause: usize,
     due: Option<Time>,
+    /// A batch ended in a way that its publisher does not go on after.
+    over: bool,
 }
 
 impl Plan {
@@ -98,6 +100,7 @@ impl Plan {
             next_subject: 0,
             next_pause: 0,
             due: None,
+            over: false,
         }
     }
 
@@ -113,7 +116,7 @@ impl Plan {
 
     /// What to do at `now`. A message is handed out once: the plan has moved on.
     pub fn step(&mut self, now: Time) -> Step {
-        if self.batches != 0 && self.batch >= self.batches {
+        if self.over || self.batches != 0 && self.batch >= self.batches {
             return Step::Done;
         }
         if self.sequence >= self.messages {
@@ -122,7 +125,7 @@ impl Plan {
         let due = *self.due.get_or_insert_with(|| self.arrivals.next(now));
         // also for an open loop that is behind: what it still owes at the stop is not offered
         if due.max(now) >= self.stop {
-            return self.step_to_the_end(now);
+            return self.step_to_the_end(now, due);
         }
         if due > now {
             return Step::Wait(due);
@@ -132,8 +135,21 @@ impl Plan {
         Step::Offer(self.hand_out(due, last))
     }
 
-    /// The open batch is over, however it ended; the next step belongs to the next batch.
-    pub fn batch_over(&mut self) {
+    /// The open batch is over; the next step belongs to the next batch, if there is to be one.
+    ///
+    /// Load goes on after a batch that the server refused or ended, or that ran into its timeout:
+    /// that is when it is wanted most. It ends where a next batch could not fare better: the
+    /// client failed, the run is over, or nobody listened to the first message.
+    pub fn batch_over(&mut self, outcome: Outcome) {
+        self.over |= match outcome {
+            Outcome::Committed
+            | Outcome::EndedByServer
+            | Outcome::Refused
+            | Outcome::TimedOut
+            | Outcome::Abandoned => false,
+            Outcome::NoResponders => self.sequence <= 1,
+            Outcome::Interrupted | Outcome::ClientError => true,
+        };
         self.batch = self.batch.saturating_add(1);
         self.sequence = 0;
         self.next_pause = 0;
@@ -144,17 +160,20 @@ impl Plan {
         self.stop = self.stop.min(now);
     }
 
-    fn step_to_the_end(&mut self, now: Time) -> Step {
+    /// The last steps: a batch whose commit stores a message takes the oldest message that is owed
+    /// for it; a message that the load never wanted is not made up.
+    fn step_to_the_end(&mut self, now: Time, due: Time) -> Step {
         if self.stop > now {
             return Step::Wait(self.stop);
         }
         if self.sequence == 0 {
             return Step::Done;
         }
-        match self.commit {
-            Commit::Message => Step::Offer(self.hand_out(self.stop, true)),
-            Commit::Eob | Commit::None => Step::End,
+        if self.commit == Commit::Message && due < self.stop {
+            self.due = None;
+            return Step::Offer(self.hand_out(due, true));
         }
+        Step::End
     }
 
     fn hand_out(&mut self, intended: Time, last: bool) -> Planned {
@@ -216,12 +235,12 @@ mod tests {
                         planned.batch, planned.sequence, planned.intended, planned.subject
                     ));
                     if planned.last {
-                        plan.batch_over();
+                        plan.batch_over(Outcome::Committed);
                     }
                 }
                 Step::End => {
                     log.push("end".to_owned());
-                    plan.batch_over();
+                    plan.batch_over(Outcome::Committed);
                 }
                 Step::Done => return log,
             }
@@ -263,9 +282,27 @@ mod tests {
             "0/1 @0.000000000s .0",
             "0/2 @1.000000000s .0 last",
             "1/1 @2.000000000s .0",
-            "1/2 @2.500000000s .0 last",
+            "end",
         ];
         assert_eq!(play(&mut plan(&group)), expected);
+    }
+
+    #[test]
+    fn at_a_stop_a_message_that_is_owed_commits() {
+        let group = Publishers {
+            arrival: Arrival::Constant,
+            rate_per_second: Some(1.0),
+            stop: Some(Span(Time::from_millis(2_500))),
+            commit: Commit::Message,
+            ..Publishers::default()
+        };
+        let mut plan = plan(&group);
+        assert!(matches!(plan.step(Time::ZERO), Step::Offer(_)));
+        let Step::Offer(planned) = plan.step(Time::from_secs(3)) else {
+            panic!("the message of the first second is owed");
+        };
+        assert_eq!(planned.intended, Time::from_secs(1));
+        assert!(planned.last);
     }
 
     #[test]
@@ -291,8 +328,47 @@ mod tests {
         assert!(matches!(plan.step(Time::ZERO), Step::Offer(_)));
         plan.stop_at(Time::from_secs(1));
         assert_eq!(plan.step(Time::from_secs(1)), Step::End);
-        plan.batch_over();
+        plan.batch_over(Outcome::Committed);
         assert_eq!(plan.step(Time::from_secs(1)), Step::Done);
+    }
+
+    #[test]
+    fn load_goes_on_unless_the_next_batch_could_not_fare_better() {
+        let group = Publishers {
+            batches: 2,
+            ..Publishers::default()
+        };
+        let goes_on = |messages: u32, outcome| {
+            let mut plan = plan(&group);
+            for _ in 0..messages {
+                assert!(matches!(plan.step(Time::ZERO), Step::Offer(_)));
+            }
+            plan.batch_over(outcome);
+            match plan.step(Time::ZERO) {
+                Step::Offer(planned) => {
+                    assert_eq!((planned.batch, planned.sequence.0), (1, 1));
+                    true
+                }
+                step => {
+                    assert_eq!(step, Step::Done);
+                    false
+                }
+            }
+        };
+        for outcome in [
+            Outcome::Committed,
+            Outcome::EndedByServer,
+            Outcome::Refused,
+            Outcome::TimedOut,
+            Outcome::Abandoned,
+        ] {
+            assert!(goes_on(1, outcome) && goes_on(2, outcome), "{outcome:?}");
+        }
+        for outcome in [Outcome::ClientError, Outcome::Interrupted] {
+            assert!(!goes_on(1, outcome) && !goes_on(2, outcome), "{outcome:?}");
+        }
+        assert!(!goes_on(1, Outcome::NoResponders));
+        assert!(goes_on(2, Outcome::NoResponders));
     }
 
     #[test]

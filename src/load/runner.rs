@@ -1,21 +1,20 @@
 //! One publisher at work: takes the plan step by step and hands each message to a client.
 //!
-//! The same loop serves every world that runs real clients. Leans on `plan`, `message` and
-//! `client`.
+//! The same loop serves every world that runs real clients. Leans on `plan`, `message`, `settings`
+//! and `client`.
 
 use std::future::Future;
-use std::time::Duration;
 
 use async_nats::jetstream::Context;
 
-use super::{MessageMaker, Plan, Planned, Step};
+use super::{MessageMaker, Plan, Planned, Step, publisher_settings};
 use crate::client::{
     BatchClient, BatchEnd, BatchSettings, CoreClient, ExtraClient, Next, Source, Witness,
 };
 use crate::event::{BatchNumber, Event, Outcome};
 use crate::machine::Time;
-use crate::nats::{BatchSequence, GapMode};
-use crate::scenario::{ClientKind, Commit, GapWord, Gate, Publishers};
+use crate::nats::BatchSequence;
+use crate::scenario::{ClientKind, Commit, Publishers};
 
 /// What a runner needs from its world, besides a [`Witness`].
 pub trait World: Witness {
@@ -47,7 +46,7 @@ pub struct Runner<'w, W> {
 
 impl<'w, W: World> Runner<'w, W> {
     /// A publisher of `group` that follows `plan` over the connection of `jetstream`.
-    /// `ping_while_opening`: see [`BatchSettings`].
+    /// `ping_while_opening`: not against 2.14, where such a ping opens a batch.
     pub fn new(
         world: &'w W,
         jetstream: Context,
@@ -56,6 +55,8 @@ impl<'w, W: World> Runner<'w, W> {
         maker: MessageMaker,
         ping_while_opening: bool,
     ) -> Self {
+        let mut publisher = publisher_settings(group);
+        publisher.profile.ping_while_opening = ping_while_opening;
         Self {
             world,
             jetstream,
@@ -64,15 +65,7 @@ impl<'w, W: World> Runner<'w, W> {
             client: group.client,
             settings: BatchSettings {
                 batch: BatchNumber(0),
-                flow: group.flow,
-                outstanding_acks: group.outstanding_acks,
-                gap: match group.gap {
-                    GapWord::Ok => GapMode::Ok,
-                    GapWord::Fail => GapMode::Fail,
-                },
-                ack_timeout: Duration::from_nanos(group.ack_timeout.0.as_nanos()),
-                gate_before_publish: group.gate == Gate::BeforePublish,
-                ping_while_opening,
+                publisher,
             },
             open: None,
             failure: None,
@@ -81,8 +74,8 @@ impl<'w, W: World> Runner<'w, W> {
         }
     }
 
-    /// Publishes until the plan is done, or a batch ends in a way that a publisher does not go on
-    /// after: see [`ends_publisher`].
+    /// Publishes until the plan is done; [`Plan::batch_over`] says when that is sooner than the
+    /// file does.
     pub async fn run(&mut self) {
         let mut now = self.world.now();
         loop {
@@ -95,10 +88,9 @@ impl<'w, W: World> Runner<'w, W> {
                 Step::Offer(first) => {
                     let end = self.run_batch(first).await;
                     self.open = None;
-                    self.plan.batch_over();
-                    if ends_publisher(end.outcome) {
+                    self.plan.batch_over(end.outcome);
+                    if is_failure(end.outcome) {
                         self.failure = Some(end);
-                        break;
                     }
                     now = self.world.now();
                 }
@@ -125,7 +117,7 @@ impl<'w, W: World> Runner<'w, W> {
         self.finish();
     }
 
-    /// The batch that ended the publisher, if one did.
+    /// The last batch that failed, if one did.
     pub fn failure(&self) -> Option<&BatchEnd> {
         self.failure.as_ref()
     }
@@ -142,12 +134,13 @@ impl<'w, W: World> Runner<'w, W> {
         self.first = Some(first);
         self.settings.batch = batch;
         self.open = Some((batch, BatchSequence(0)));
+        let publisher = &self.settings.publisher;
         let event = Event::BatchStarted {
             publisher: self.plan.publisher(),
             batch,
-            flow: self.settings.flow,
-            outstanding_acks: u16::from(self.settings.outstanding_acks),
-            gap: self.settings.gap,
+            flow: publisher.flow,
+            outstanding_acks: u16::from(publisher.outstanding_acks),
+            gap: publisher.gap,
         };
         self.world.tell(self.world.now(), event);
         let world = self.world;
@@ -211,16 +204,16 @@ impl<W: World> Source for Runner<'_, W> {
 impl<W: World> Runner<'_, W> {
     fn end(&self) -> Next {
         match self.plan.commit() {
-            // a plan ends a batch with a message by offering it, never like this
+            // no message is left that could commit
             Commit::Eob | Commit::Message => Next::CommitEob,
             Commit::None => Next::Abandon,
         }
     }
 }
 
-/// Whether a publisher stops after a batch that ended so: after an error, as an application would
-/// that reports it. A batch that the server ended early is followed by the next one.
-const fn ends_publisher(outcome: Outcome) -> bool {
+/// Whether a batch ended with an error that people want to read. One that the server ended early
+/// was answered in full.
+const fn is_failure(outcome: Outcome) -> bool {
     match outcome {
         Outcome::Committed | Outcome::EndedByServer | Outcome::Abandoned => false,
         Outcome::Refused

@@ -50,9 +50,12 @@ impl Observer for Recorder {
             Event::Dropped {
                 batch,
                 cause,
-                reply,
+                operation,
                 sequence,
-            } => self.drop_frame(batch, cause, (!reply).then_some(sequence.0)),
+            } => {
+                let message = operation.is_some_and(Operation::stores);
+                self.drop_frame(batch, cause, message.then_some(sequence.0));
+            }
             Event::Fault { fault } => self.fault(at, fault),
             Event::ApiAnswered {
                 operation, latency, ..
@@ -61,6 +64,7 @@ impl Observer for Recorder {
             Event::PublisherDone { .. }
             | Event::ControlReceived { .. }
             | Event::AtRest { .. }
+            | Event::Healed { .. }
             | Event::AckSent { .. }
             | Event::GapSent { .. }
             | Event::ErrorSent { .. }

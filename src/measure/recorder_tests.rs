@@ -313,7 +313,7 @@ fn what_is_under_way_at_the_end_is_not_lost() {
     let dropped = |batch, sequence| Event::Dropped {
         batch: BatchNumber(batch),
         cause: DropCause::Fault,
-        reply: false,
+        operation: Some(Operation::Append),
         sequence: BatchSequence(sequence),
     };
     let mut scene = Scene::watched();
@@ -323,6 +323,13 @@ fn what_is_under_way_at_the_end_is_not_lost() {
         scene.publish(0, sequence);
     }
     scene.see(dropped(0, 2)).see(dropped(0, 6));
+    // A lost ping is no message.
+    scene.see(Event::Dropped {
+        batch: BatchNumber(0),
+        cause: DropCause::Fault,
+        operation: Some(Operation::Ping),
+        sequence: BatchSequence(8),
+    });
     scene.store(0, 1).store(0, 3).see(Event::Rejected {
         batch: BatchNumber(0),
         code: 10071,
@@ -378,7 +385,7 @@ fn stores_are_counted_once_each_and_duplicates_are_not_lost() {
     scene.see(Event::Dropped {
         batch: BatchNumber(0),
         cause: DropCause::Cut,
-        reply: false,
+        operation: None,
         sequence: BatchSequence(4),
     });
     let totals = scene.finish(10).totals;

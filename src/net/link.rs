@@ -48,6 +48,14 @@ impl Link {
         }
     }
 
+    /// What was under way is lost, at `now`: the next frame finds the link as new.
+    pub fn reset(&mut self, now: Time) {
+        self.free = now;
+        self.last_arrival = now;
+        self.under_way = 0;
+        self.unacknowledged.clear();
+    }
+
     /// Passes a frame of `bytes` at `now`, with `extra` latency of its own (jitter, a fault), and
     /// returns its arrival. Arrivals never go back.
     pub fn pass(&mut self, now: Time, bytes: u64, extra: Time) -> Time {

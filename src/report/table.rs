@@ -101,7 +101,11 @@ impl SetTable {
             text,
             "{}{wanted} runs{}: {} as expected, {} not; pass {}, violation {}, stall {}, failed {}",
             count(summary.runs),
-            partial(summary.partial, self.paint),
+            if summary.partial {
+                self.paint.notable(" (partial: ended early)")
+            } else {
+                String::new()
+            },
             count(summary.expected),
             count(summary.unexpected),
             count(summary.pass),

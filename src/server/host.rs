@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use super::message::{ConnectionId, Control, Fact, Publish, Reply, ReplyTo};
+use super::message::{Control, Fact, Publish, Reply, ReplyTo};
 use super::{Action, ServerModel, Source};
 use crate::machine::{Sink, Time};
 use crate::nats::BatchSequence;
@@ -99,12 +99,16 @@ impl Host {
         self.turn_end
     }
 
-    /// Whether a message or an answer of this connection is inside.
-    pub(super) fn holds(&self, connection: ConnectionId) -> bool {
-        let waiting = self.ingest.messages.iter().chain(&self.turn.messages);
-        let mut waiting = waiting.filter_map(|publish| publish.reply);
-        waiting.any(|to| to.connection == connection)
-            || self.out.iter().any(|(to, _)| to.connection == connection)
+    pub(super) fn messages_inside(&self) -> impl Iterator<Item = &Publish> {
+        self.ingest.messages.iter().chain(&self.turn.messages)
+    }
+
+    pub(super) fn answers_inside(&self) -> impl Iterator<Item = &(ReplyTo, Reply)> {
+        self.out.iter()
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        self.turn_end != Time::NEVER || !self.ingest.messages.is_empty() || !self.out.is_empty()
     }
 
     /// How much of the ingest queue the current slice was, in thousandths of a full one.

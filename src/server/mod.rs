@@ -20,7 +20,7 @@ use crate::stream::subjects::{Subjects, matches};
 use crate::stream::{Stream, Surroundings};
 use api::{ApiAnswer, ApiCall, ApiFailure, ApiRequest};
 use host::Host;
-use message::{ConnectionId, Fact, Publish, Reply, ReplyTo, SubjectId};
+use message::{Fact, Publish, Reply, ReplyTo, SubjectId};
 
 /// What the modelled server is like.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -238,13 +238,19 @@ impl Server {
         self.answer(now, request, out)
     }
 
-    /// Whether anything of a connection is inside: a message not yet dealt with, or an answer not
-    /// yet sent. Looks through the queues.
-    pub fn holds(&self, connection: ConnectionId) -> bool {
-        self.hosts
-            .iter()
-            .flatten()
-            .any(|host| host.holds(connection))
+    /// Messages inside that are not yet dealt with.
+    pub fn messages_inside(&self) -> impl Iterator<Item = &Publish> {
+        self.hosts.iter().flatten().flat_map(Host::messages_inside)
+    }
+
+    /// Answers inside that are not yet sent, with where they go.
+    pub fn answers_inside(&self) -> impl Iterator<Item = &(ReplyTo, Reply)> {
+        self.hosts.iter().flatten().flat_map(Host::answers_inside)
+    }
+
+    /// Whether there is work inside: nothing but idle timers is left otherwise.
+    pub fn is_busy(&self) -> bool {
+        self.hosts.iter().flatten().any(Host::is_busy)
     }
 
     fn publish(&mut self, now: Time, publish: Publish, out: &mut dyn Sink<Action>) {

@@ -51,6 +51,15 @@ pub(super) struct UpFrame {
 }
 
 impl UpFrame {
+    fn dropped(&self, cause: DropCause) -> Event {
+        Event::Dropped {
+            batch: self.batch,
+            cause,
+            operation: Some(self.operation),
+            sequence: self.sequence,
+        }
+    }
+
     const fn kind(&self) -> FrameKind {
         match self.operation {
             Operation::Start | Operation::Append | Operation::Commit => FrameKind::Message,
@@ -60,8 +69,18 @@ impl UpFrame {
     }
 }
 
+fn dropped_reply(batch: BatchNumber, frame: ControlFrame, cause: DropCause) -> Event {
+    let (_, sequence) = about(frame);
+    Event::Dropped {
+        batch,
+        cause,
+        operation: None,
+        sequence,
+    }
+}
+
 /// What faults call a reply, and the batch sequence that it is about.
-pub(super) fn about(frame: ControlFrame) -> (Option<FrameKind>, BatchSequence) {
+fn about(frame: ControlFrame) -> (Option<FrameKind>, BatchSequence) {
     match frame {
         ControlFrame::Ack(ack) => (Some(FrameKind::FlowAck), ack.sequence),
         ControlFrame::Gap(gap) => (Some(FrameKind::Gap), gap.received),
@@ -76,13 +95,17 @@ pub(super) fn about(frame: ControlFrame) -> (Option<FrameKind>, BatchSequence) {
 pub(super) struct Fabric<'a> {
     pub(super) now: Time,
     pub(super) queue: Queue<Frame>,
+    lanes: usize,
+    /// Frames on their way to the server.
+    inbound: u64,
     pub(super) faults: Faults,
     pub(super) observer: &'a mut dyn Observer,
     up: Vec<Link>,
     down: Vec<Link>,
     jitter: Time,
     /// A generator for each direction of each link; empty without jitter.
-    jitters: Vec<Generator>,
+    up_jitters: Vec<Generator>,
+    down_jitters: Vec<Generator>,
     coin: Generator,
     publishers: usize,
 }
@@ -97,27 +120,77 @@ impl<'a> Fabric<'a> {
     ) -> Self {
         let link = Link::new(network.latency.0, network.bandwidth.0, network.window.0);
         let jitter = network.jitter.0;
-        let count = if jitter == Time::ZERO {
-            0
+        let jitters = |label: &str| {
+            let count = if jitter == Time::ZERO {
+                0
+            } else {
+                publishers as u64
+            };
+            (0..count)
+                .map(|index| seed.generator(label, index))
+                .collect()
+        };
+        let lanes = if faults.make_copies() {
+            4 * publishers
         } else {
-            2 * publishers as u64
+            2 * publishers
         };
         let wakes = 2 * publishers + 1 + 2 * faults.cuts().len();
-        let rank = permutation(2 * publishers + wakes, &mut seed.generator("ranks", 0));
+        let rank = permutation(lanes + wakes, &mut seed.generator("ranks", 0));
         Self {
             now: Time::ZERO,
-            queue: Queue::new(2 * publishers, wakes, &rank),
+            queue: Queue::new(lanes, wakes, &rank),
+            lanes,
+            inbound: 0,
             faults,
             observer,
             up: vec![link.clone(); publishers],
             down: vec![link; publishers],
             jitter,
-            jitters: (0..count)
-                .map(|index| seed.generator("jitter", index))
-                .collect(),
+            up_jitters: jitters("jitter-up"),
+            down_jitters: jitters("jitter-down"),
             coin: seed.generator("coin", 0),
             publishers,
         }
+    }
+
+    /// The lanes of a publisher: to the server, from the server, and those of copies.
+    pub(super) fn lanes_of(&self, publisher: usize) -> impl Iterator<Item = usize> + use<> {
+        (publisher..self.lanes).step_by(self.publishers.max(1))
+    }
+
+    /// Whose lane it is.
+    pub(super) const fn owner(&self, lane: usize) -> usize {
+        lane % self.publishers
+    }
+
+    /// Whether a frame is on its way to the server.
+    pub(super) const fn has_inbound(&self) -> bool {
+        self.inbound > 0
+    }
+
+    /// A frame has reached the server.
+    pub(super) const fn arrived(&mut self) {
+        self.inbound -= 1;
+    }
+
+    /// What is under way on the link of a publisher is lost, and the link is as new.
+    pub(super) fn lose(&mut self, publisher: usize) {
+        let cause = DropCause::Cut;
+        for lane in self.lanes_of(publisher) {
+            for frame in self.queue.clear(lane).collect::<Vec<_>>() {
+                let event = match frame {
+                    Frame::Up(frame) => {
+                        self.inbound -= 1;
+                        frame.dropped(cause)
+                    }
+                    Frame::Down(batch, frame) => dropped_reply(batch, frame, cause),
+                };
+                self.tell(&event);
+            }
+        }
+        self.up[publisher].reset(self.now);
+        self.down[publisher].reset(self.now);
     }
 
     /// Shows an event of this moment to the observers.
@@ -133,16 +206,11 @@ impl<'a> Fabric<'a> {
     /// Passes a frame to the server.
     pub(super) fn send_up(&mut self, publisher: PublisherId, frame: UpFrame) {
         let bytes = u64::from(frame.wire_bytes) + CONTROL_LINE_BYTES;
-        let (batch, sequence) = (frame.batch, frame.sequence);
-        let lost = |cause| Event::Dropped {
-            batch,
-            cause,
-            reply: false,
-            sequence,
-        };
+        let lost = |cause| frame.dropped(cause);
+        let losses = [lost(DropCause::Fault), lost(DropCause::Cut)];
         let fate = self.fate(publisher, frame.kind());
         let lane = publisher.0 as usize;
-        self.send(publisher, lane, Frame::Up(frame), bytes, fate, lost);
+        self.send(publisher, lane, Frame::Up(frame), bytes, fate, losses);
     }
 
     /// Passes a reply to a publisher.
@@ -152,23 +220,13 @@ impl<'a> Fabric<'a> {
         batch: BatchNumber,
         frame: ControlFrame,
     ) {
-        let (kind, sequence) = about(frame);
-        let lost = |cause| Event::Dropped {
-            batch,
-            cause,
-            reply: true,
-            sequence,
-        };
+        let (kind, _) = about(frame);
+        let lost = |cause| dropped_reply(batch, frame, cause);
+        let losses = [lost(DropCause::Fault), lost(DropCause::Cut)];
         let fate = kind.map_or(Fate::Pass, |kind| self.fate(publisher, kind));
         let lane = self.publishers + publisher.0 as usize;
-        self.send(
-            publisher,
-            lane,
-            Frame::Down(batch, frame),
-            REPLY_FRAME_BYTES,
-            fate,
-            lost,
-        );
+        let frame = Frame::Down(batch, frame);
+        self.send(publisher, lane, frame, REPLY_FRAME_BYTES, fate, losses);
     }
 
     fn fate(&mut self, publisher: PublisherId, kind: FrameKind) -> Fate {
@@ -186,6 +244,7 @@ impl<'a> Fabric<'a> {
         fate
     }
 
+    /// Sends a frame to its fate; `losses` tell of it, lost by a fault or in a cut.
     fn send(
         &mut self,
         publisher: PublisherId,
@@ -193,10 +252,14 @@ impl<'a> Fabric<'a> {
         frame: Frame,
         bytes: u64,
         fate: Fate,
-        lost: impl Fn(DropCause) -> Event,
+        [lost, cut]: [Event; 2],
     ) {
         if matches!(fate, Fate::LostAtOutput(_)) {
-            self.tell(&lost(DropCause::Fault));
+            self.tell(&lost);
+            return;
+        }
+        if !self.faults.cuts().is_empty() && self.faults.is_cut(publisher, self.now) {
+            self.tell(&cut);
             return;
         }
         let late = if let Fate::Late(_, span) = fate {
@@ -205,42 +268,38 @@ impl<'a> Fabric<'a> {
             Time::ZERO
         };
         let extra = late + self.draw_jitter(lane);
-        let link = self.link(lane);
-        let arrival = link.1.pass(link.0, bytes, extra);
-        if let Fate::LostOnRoute(_) = fate {
-            self.tell(&lost(DropCause::Fault));
-            return;
-        }
-        let cut = self.faults.cut_at(publisher, self.now);
-        if cut.is_some_and(|cut| !cut.holds) {
-            self.tell(&lost(DropCause::Cut));
-            return;
-        }
-        let copy = if let Fate::Twice(_, span) = fate {
-            let link = self.link(lane);
-            Some((link.1.pass(link.0, bytes, span), frame.clone()))
-        } else {
-            None
-        };
-        self.queue.push(lane, arrival, frame);
-        if let Some((arrival, copy)) = copy {
-            self.queue.push(lane, arrival, copy);
-        }
-    }
-
-    fn link(&mut self, lane: usize) -> (Time, &mut Link) {
         let link = match lane.checked_sub(self.publishers) {
             None => &mut self.up[lane],
             Some(down) => &mut self.down[down],
         };
-        (self.now, link)
+        let arrival = link.pass(self.now, bytes, extra);
+        if matches!(fate, Fate::LostOnRoute(_)) {
+            self.tell(&lost);
+            return;
+        }
+        if let Fate::Twice(_, span) = fate {
+            // A lane of its own, so that a late copy holds nothing up.
+            let lane = lane + 2 * self.publishers;
+            let arrival = (arrival + span).max(self.queue.last_at(lane));
+            self.push(lane, arrival, frame.clone());
+        }
+        self.push(lane, arrival, frame);
+    }
+
+    fn push(&mut self, lane: usize, arrival: Time, frame: Frame) {
+        self.inbound += u64::from(matches!(frame, Frame::Up(_)));
+        self.queue.push(lane, arrival, frame);
     }
 
     fn draw_jitter(&mut self, lane: usize) -> Time {
         if self.jitter == Time::ZERO {
             return Time::ZERO;
         }
-        Time::from_nanos(self.jitters[lane].random_range(0..=self.jitter.as_nanos()))
+        let generator = match lane.checked_sub(self.publishers) {
+            None => &mut self.up_jitters[lane],
+            Some(down) => &mut self.down_jitters[down],
+        };
+        Time::from_nanos(generator.random_range(0..=self.jitter.as_nanos()))
     }
 }
 

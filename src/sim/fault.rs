@@ -124,14 +124,21 @@ impl Faults {
         !self.frames.is_empty()
     }
 
-    /// What a cut does to frames of `publisher` at `now`.
-    pub(super) fn cut_at(&self, publisher: PublisherId, now: Time) -> Option<Cut> {
-        let hits = |cut: &&Cut| {
+    /// Whether the link of `publisher` is cut at `now`; a hold cuts nothing.
+    pub(super) fn is_cut(&self, publisher: PublisherId, now: Time) -> bool {
+        let hits = |cut: &Cut| {
             cut.publisher.is_none_or(|whose| whose == publisher)
                 && cut.from <= now
                 && now < cut.until
         };
-        self.cuts.iter().find(hits).copied()
+        self.cuts.iter().any(|cut| !cut.holds && hits(cut))
+    }
+
+    /// Whether a frame may arrive twice: copies need lanes of their own.
+    pub(super) fn make_copies(&self) -> bool {
+        self.frames
+            .iter()
+            .any(|fault| fault.action == FaultAction::Duplicate)
     }
 }
 
@@ -166,11 +173,7 @@ mod tests {
     fn a_cut_has_two_ends() {
         let file = "[[faults]]\naction = \"cut\"\npublisher = 1\nfrom = \"1s\"\nuntil = \"2s\"\n";
         let faults = Faults::new(&parse(file), 2);
-        let hit = |publisher, ms| {
-            faults
-                .cut_at(PublisherId(publisher), Time::from_millis(ms))
-                .is_some()
-        };
+        let hit = |publisher, ms| faults.is_cut(PublisherId(publisher), Time::from_millis(ms));
         assert_eq!(
             [
                 hit(1, 999),

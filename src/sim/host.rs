@@ -1,20 +1,20 @@
-//! A publisher's host: its plan, its publisher core, and the frames it makes.
+//! A publisher's host: its plan and its publisher core; `frames` makes what goes on the wire.
 //!
-//! Leans on `fabric`, on `load` for the plan and on the publisher core of `batch`.
+//! Leans on `frames`, on `fabric`, on `load` for the plan and on the publisher core of `batch`.
+
+mod frames;
 
 use std::sync::Arc;
 
+use self::frames::HostSink;
 use super::fabric::{Fabric, UpFrame, Wake};
 use crate::batch::fast::publisher::{self, Action, ControlFrame, End, Outcome, Publisher};
 use crate::event::{BatchNumber, Event, PublisherId};
-use crate::load::{Identity, PayloadContent, Plan, Planned, Step};
+use crate::load::{PayloadContent, Plan, Planned, Step};
 use crate::machine::{Machine, Sink, Time};
-use crate::nats::header::{Headers, MESSAGE_ID};
-use crate::nats::{BatchSequence, Operation};
+use crate::nats::{BatchSequence, GapMode};
 use crate::scenario::{Commit, HeaderRule};
-use crate::server::message::{
-    BatchHandle, ConnectionId, Control, Payload, Publish, ReplyTo, SubjectId,
-};
+use crate::server::message::{BatchHandle, ConnectionId, Control, Publish, ReplyTo, SubjectId};
 
 /// What the hosts of a group share.
 pub(super) struct Group {
@@ -44,6 +44,27 @@ struct Open {
     home: (SubjectId, u32),
 }
 
+/// A publisher that waits for a reply.
+pub(super) struct Waiting {
+    pub(super) batch: BatchNumber,
+    acknowledged: BatchSequence,
+    opening: bool,
+    gap: GapMode,
+}
+
+impl Waiting {
+    /// Whether this reply says more than the publisher knows.
+    pub(super) fn is_released_by(&self, frame: &ControlFrame) -> bool {
+        match frame {
+            ControlFrame::Ack(ack) => self.opening || ack.sequence > self.acknowledged,
+            ControlFrame::PubAck(_) | ControlFrame::Refused(_) => true,
+            // In gap mode ok both only inform.
+            ControlFrame::Gap(_) | ControlFrame::Error { .. } => self.gap == GapMode::Fail,
+            ControlFrame::Status(_) => false,
+        }
+    }
+}
+
 /// What every host needs of the world.
 pub(super) struct Shared<'w, 'o> {
     pub(super) fabric: &'w mut Fabric<'o>,
@@ -71,6 +92,17 @@ impl Host {
         }
     }
 
+    /// What this publisher waits for, if it has an open batch.
+    pub(super) fn waiting(&self) -> Option<Waiting> {
+        let open = self.open.as_ref()?;
+        Some(Waiting {
+            batch: open.number,
+            acknowledged: open.core.acknowledged(),
+            opening: open.core.is_opening(),
+            gap: self.group.settings.gap,
+        })
+    }
+
     /// A frame of this host as the server takes it.
     pub(super) fn publish(&self, frame: UpFrame) -> Publish {
         let settings = &self.group.settings;
@@ -95,6 +127,10 @@ impl Host {
 
     /// The plan is asked for its next step.
     pub(super) fn ready(&mut self, shared: &mut Shared<'_, '_>) {
+        // Between room for one more message and that message, the server may have ended the batch.
+        if self.open.as_ref().is_some_and(|open| !open.core.is_ready()) {
+            return;
+        }
         let now = shared.fabric.now;
         match self.plan.step(now) {
             Step::Wait(until) => self.arm_ready(shared, until),
@@ -113,7 +149,7 @@ impl Host {
                 self.step(input, shared);
             }
             Step::End => match (self.plan.commit(), self.open.is_some()) {
-                (_, false) => self.next_batch(now, shared),
+                (_, false) => self.next_batch(Outcome::Abandoned, now, shared),
                 (Commit::None, true) => self.leave(Outcome::Abandoned, shared),
                 (Commit::Eob | Commit::Message, true) => {
                     self.step(publisher::Input::CommitEob, shared)
@@ -143,33 +179,7 @@ impl Host {
         if self.open.as_ref().is_none_or(|open| open.number != batch) {
             return;
         }
-        let event = match frame {
-            ControlFrame::Ack(ack) => Event::AckSeen {
-                batch,
-                flow: ack.messages,
-                sequence: ack.sequence,
-            },
-            ControlFrame::Gap(gap) => Event::GapSeen {
-                batch,
-                expected: gap.expected,
-                received: gap.received,
-            },
-            ControlFrame::Error { sequence, code } => Event::ErrorSeen {
-                batch,
-                code,
-                sequence,
-            },
-            ControlFrame::PubAck(ack) => Event::PubAckSeen {
-                batch,
-                duplicate: ack.duplicate,
-                count: ack.count.unwrap_or_default(),
-                sequence: ack.sequence,
-            },
-            ControlFrame::Refused(code) | ControlFrame::Status(code) => {
-                Event::RefusalSeen { batch, code }
-            }
-        };
-        shared.fabric.tell(&event);
+        shared.fabric.tell(&Event::seen(batch, frame));
         self.step(publisher::Input::Reply(frame), shared);
     }
 
@@ -217,14 +227,13 @@ impl Host {
             group: &self.group,
             subjects: &self.subjects,
             batch: open.number,
-            batch_of_publisher: 0,
+            batch_of_publisher: open.planned.map_or(0, |planned| planned.batch),
             planned: open.planned,
             home: open.home,
             shared,
             ready: false,
             end: None,
         };
-        sink.batch_of_publisher = open.planned.map_or(0, |planned| planned.batch);
         act(&mut open.core, now, &mut sink);
         let (ready, end) = (sink.ready, sink.end);
         let due = open.core.due();
@@ -259,7 +268,7 @@ impl Host {
             acknowledged,
         });
         let now = shared.fabric.now;
-        self.next_batch(now + self.group.publish_cost, shared);
+        self.next_batch(outcome, now + self.group.publish_cost, shared);
     }
 
     /// Leaves the open batch without a word to the server.
@@ -281,11 +290,11 @@ impl Host {
             Time::NEVER,
         );
         let now = shared.fabric.now;
-        self.next_batch(now + self.group.publish_cost, shared);
+        self.next_batch(outcome, now + self.group.publish_cost, shared);
     }
 
-    fn next_batch(&mut self, at: Time, shared: &mut Shared<'_, '_>) {
-        self.plan.batch_over();
+    fn next_batch(&mut self, outcome: Outcome, at: Time, shared: &mut Shared<'_, '_>) {
+        self.plan.batch_over(outcome);
         self.arm_ready(shared, at);
     }
 
@@ -294,132 +303,5 @@ impl Host {
             .fabric
             .queue
             .arm(Wake::Ready(self.id.0 as usize).index(shared.publishers), at);
-    }
-}
-
-/// Turns what the core decides into frames and events.
-struct HostSink<'h, 'w, 'o> {
-    id: PublisherId,
-    group: &'h Group,
-    subjects: &'h [(SubjectId, u32)],
-    batch: BatchNumber,
-    batch_of_publisher: u32,
-    planned: Option<Planned>,
-    home: (SubjectId, u32),
-    shared: &'h mut Shared<'w, 'o>,
-    ready: bool,
-    end: Option<End>,
-}
-
-impl Sink<Action> for HostSink<'_, '_, '_> {
-    fn emit(&mut self, action: Action) {
-        let batch = self.batch;
-        match action {
-            Action::Publish {
-                operation,
-                sequence,
-            } => self.publish(operation, sequence),
-            Action::Ready => self.ready = true,
-            Action::Blocked => self.shared.fabric.tell(&Event::Blocked { batch }),
-            Action::Unblocked => self.shared.fabric.tell(&Event::Unblocked { batch }),
-            Action::Ended(end) => self.end = Some(end),
-        }
-    }
-}
-
-impl HostSink<'_, '_, '_> {
-    fn publish(&mut self, operation: Operation, sequence: BatchSequence) {
-        let now = self.shared.fabric.now;
-        let planned = self.planned.filter(|_| operation.stores());
-        let (subject, subject_bytes) =
-            planned.map_or(self.home, |planned| self.subjects[planned.subject as usize]);
-        let bytes = planned.map_or(0, |planned| planned.bytes);
-        let intended = planned.map_or(now, |planned| planned.intended);
-        let headers = planned.and_then(|_| self.headers(sequence));
-        let payload = Payload {
-            bytes,
-            digest: planned.map_or(0, |planned| self.digest(planned)),
-        };
-        let event = Event::Published {
-            batch: self.batch,
-            operation,
-            bytes,
-            sequence,
-            intended,
-        };
-        self.shared.fabric.tell(&event);
-
-        let settings = &self.group.settings;
-        let reply_bytes =
-            reply_subject_bytes(settings.flow, sequence, settings.gap.as_str().len() as u32);
-        let header_bytes = headers
-            .as_ref()
-            .map_or(0, |headers| headers.wire_bytes() as u32);
-        let wire_bytes = subject_bytes + reply_bytes + header_bytes + bytes;
-        let frame = UpFrame {
-            batch: self.batch,
-            operation,
-            sequence,
-            subject,
-            payload,
-            headers,
-            wire_bytes,
-        };
-        self.shared.fabric.send_up(self.id, frame);
-    }
-
-    fn digest(&self, planned: Planned) -> u32 {
-        let sequence = planned.sequence.0 as u32;
-        let identity = Identity {
-            publisher: self.id.0,
-            batch: planned.batch,
-            sequence,
-        };
-        self.shared.content.digest(identity, planned.bytes)
-    }
-
-    /// The headers of a message: by rule, and its id if the group has ids.
-    fn headers(&self, sequence: BatchSequence) -> Option<Arc<Headers>> {
-        let group = self.group;
-        if !group.message_ids && group.headers.is_empty() {
-            return None;
-        }
-        let mut lines = Vec::new();
-        if group.message_ids {
-            let id = format!("{}-{}-{sequence}", self.id.0, self.batch_of_publisher);
-            lines.push((MESSAGE_ID.to_owned(), id));
-        }
-        let hits =
-            |rule: &&HeaderRule| (u64::from(rule.from)..=u64::from(rule.to)).contains(&sequence.0);
-        lines.extend(
-            group
-                .headers
-                .iter()
-                .filter(hits)
-                .map(|rule| (rule.name.clone(), rule.value.clone())),
-        );
-        (!lines.is_empty()).then(|| Arc::new(Headers::new(lines)))
-    }
-}
-
-/// Bytes of `_INBOX.<22>.<flow>.<gap>.<sequence>.<operation>.$FI`.
-fn reply_subject_bytes(flow: u16, sequence: BatchSequence, gap_bytes: u32) -> u32 {
-    let digits = |number: u64| number.checked_ilog10().unwrap_or(0) + 1;
-    7 + 22 + 1 + digits(u64::from(flow)) + 1 + gap_bytes + 1 + digits(sequence.0) + 6
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_length_of_a_reply_subject_is_that_of_its_text() {
-        for (flow, sequence) in [(1, 1), (10, 9), (100, 10), (65_535, 123_456)] {
-            let text = format!("_INBOX.{}.{flow}.fail.{sequence}.1.$FI", "x".repeat(22));
-            assert_eq!(
-                reply_subject_bytes(flow, BatchSequence(sequence), 4),
-                text.len() as u32
-            );
-        }
     }
 }

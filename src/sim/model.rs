@@ -1,16 +1,15 @@
 //! From the settings of a file to the machines of a world.
 //!
-//! Leans on `scenario` and on the machines of floor 2.
+//! Leans on `scenario`, on `load` for publishers, and on the machines of floor 2.
 
 use super::SimError;
 use super::host::Group;
-use crate::batch::fast::publisher::{Profile, Settings as PublisherSettings};
+use crate::load::publisher_settings;
 use crate::machine::Time;
-use crate::nats::GapMode;
 use crate::net::disk::Disk;
 use crate::scenario::{
-    Defect, Discard, DiskSettings, GapWord, Gate, Publishers, ServerSettings, Settings, Storage,
-    StreamSettings, SyncPolicy,
+    Defect, Discard, DiskSettings, Publishers, ServerSettings, Settings, Storage, StreamSettings,
+    SyncPolicy,
 };
 use crate::server::api::ApiRequest;
 use crate::server::{Action, Server, ServerDefect, ServerModel};
@@ -98,26 +97,12 @@ pub(super) fn group(group: &Publishers, settings: &Settings) -> Group {
         .server
         .as_ref()
         .map_or(&[][..], |server| &server.defects);
-    let profile = Profile {
-        gate_before_publish: group.gate == Gate::BeforePublish,
-        idle_ping: group.idle_ping.map(|span| span.0),
-        errors_count_as_acks: group.errors_count_as_acks,
-        ignores_gate: defects.contains(&Defect::PublisherIgnoresGate),
-        waits_for_ever: defects.contains(&Defect::PublisherWaitsForEver),
-        ..Profile::ADR
-    };
-    let gap = match group.gap {
-        GapWord::Ok => GapMode::Ok,
-        GapWord::Fail => GapMode::Fail,
-    };
+    let mut publisher = publisher_settings(group);
+    let profile = &mut publisher.profile;
+    profile.ignores_gate = defects.contains(&Defect::PublisherIgnoresGate);
+    profile.waits_for_ever = defects.contains(&Defect::PublisherWaitsForEver);
     Group {
-        settings: PublisherSettings {
-            flow: group.flow,
-            outstanding_acks: group.outstanding_acks,
-            gap,
-            ack_timeout: group.ack_timeout.0,
-            profile,
-        },
+        settings: publisher,
         publish_cost: group.publish_cost.0,
         message_ids: group.message_ids,
         headers: group.headers.clone(),

@@ -115,9 +115,17 @@ impl<E> Queue<E> {
         self.tree.horizon()
     }
 
-    /// Whether nothing is on a lane.
-    pub fn is_empty(&self, lane: usize) -> bool {
-        self.lanes[lane].items.is_empty()
+    /// What is on a lane, in order.
+    pub fn items(&self, lane: usize) -> impl Iterator<Item = &E> {
+        self.lanes[lane].items.iter().map(|(_, item)| item)
+    }
+
+    /// The moment of the last item on a lane; the start of the run if there is none.
+    pub fn last_at(&self, lane: usize) -> Time {
+        self.lanes[lane]
+            .items
+            .back()
+            .map_or(Time::ZERO, |(at, _)| *at)
     }
 
     /// The moment of what is next; [`Time::NEVER`] if nothing is.
@@ -343,6 +351,66 @@ mod tests {
                     (time, Next::Item(lane, item))
                 });
                 assert_eq!(queue.pop(), expected);
+            }
+        }
+    }
+
+    /// Cuts, holds and timers that fire early, against a naive list of everything.
+    #[test]
+    fn cuts_holds_and_early_timers_agree_with_a_naive_queue() {
+        let mut draw = Seed(4).generator("queue", 1);
+        let (lanes, wakes) = (5, 4);
+        let rank: Vec<u32> = (0..9).map(|index| (index * 4) % 9).collect();
+        let mut queue: Queue<u32> = Queue::new(lanes, wakes, &rank);
+        let mut naive: Vec<Vec<(u64, u32)>> = vec![Vec::new(); lanes];
+        let mut held = vec![0; lanes];
+        let mut armed = vec![u64::MAX; wakes];
+        let mut now = 0;
+        for item in 0..20_000 {
+            let lane = draw.random_range(0..lanes);
+            let wake = draw.random_range(0..wakes);
+            let soon = now + draw.random_range(0..20);
+            match draw.random_range(0..10) {
+                0 => {
+                    queue.clear(lane).for_each(drop);
+                    naive[lane].clear();
+                }
+                1 => {
+                    queue.hold(lane, at(soon));
+                    held[lane] = held[lane].max(soon);
+                }
+                2 => {
+                    queue.arm(wake, at(soon));
+                    armed[wake] = soon;
+                }
+                3 => {
+                    queue.arm_by(wake, at(soon));
+                    armed[wake] = armed[wake].min(soon);
+                }
+                4..7 => {
+                    let last = naive[lane].last().map_or(soon, |(last, _)| soon.max(*last));
+                    queue.push(lane, at(last), item);
+                    naive[lane].push((last, item));
+                }
+                _ => {
+                    let heads = (0..lanes).filter_map(|lane| {
+                        let (time, _) = naive[lane].first()?;
+                        Some(((*time).max(held[lane]), rank[lane], lane))
+                    });
+                    let timers = (0..wakes).filter(|&wake| armed[wake] != u64::MAX);
+                    let timers = timers.map(|wake| (armed[wake], rank[lanes + wake], lanes + wake));
+                    let expected = heads.chain(timers).min().map(|(time, _, owner)| {
+                        let next = if owner < lanes {
+                            Next::Item(owner, naive[owner].remove(0).1)
+                        } else {
+                            armed[owner - lanes] = u64::MAX;
+                            Next::Wake(owner - lanes)
+                        };
+                        (at(time), next)
+                    });
+                    now = expected.map_or(now, |(time, _)| time.as_nanos());
+                    assert_eq!(queue.pop(), expected);
+                }
             }
         }
     }

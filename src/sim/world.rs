@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::SimError;
-use super::fabric::{Fabric, Frame, UpFrame, Wake, about};
+use super::fabric::{Fabric, Frame, UpFrame, Wake};
 use super::fault::Faults;
 use super::host::{Group, Host, Shared};
 use super::model;
@@ -17,7 +17,7 @@ use crate::machine::{Machine, Sink, Time};
 use crate::nats::Operation;
 use crate::scenario::Settings;
 use crate::seed::Seed;
-use crate::server::message::{ConnectionId, Fact, Reply, ReplyTo};
+use crate::server::message::{Control, Fact, Publish, Reply, ReplyTo};
 use crate::server::{Action, Input, Server, Source};
 
 /// A world on its way.
@@ -125,7 +125,9 @@ impl<'a> World<'a> {
     /// Handles up to `budget` events of the queue.
     pub fn run(&mut self, budget: u64) -> Progress {
         for _ in 0..budget {
-            if self.done == self.hosts.len() {
+            // What is still under way to the stream when the last publisher is done is not lost.
+            if self.done == self.hosts.len() && !self.fabric.has_inbound() && !self.server.is_busy()
+            {
                 return Progress::Done;
             }
             if self.fabric.queue.next_at() > self.time_limit {
@@ -137,9 +139,12 @@ impl<'a> World<'a> {
             self.fabric.now = at;
             self.events += 1;
             match next {
-                Next::Item(lane, Frame::Up(frame)) => self.arrive(lane, frame),
+                Next::Item(lane, Frame::Up(frame)) => {
+                    let host = self.fabric.owner(lane);
+                    self.arrive(host, frame);
+                }
                 Next::Item(lane, Frame::Down(batch, frame)) => {
-                    let host = lane - self.hosts.len();
+                    let host = self.fabric.owner(lane);
                     self.with_host(host, false, |host, shared| host.reply(batch, frame, shared));
                 }
                 Next::Wake(wake) => self.wake(Wake::from_index(wake, self.hosts.len())),
@@ -194,6 +199,7 @@ impl<'a> World<'a> {
 
     /// A frame of a host reaches the server.
     fn arrive(&mut self, host: usize, frame: UpFrame) {
+        self.fabric.arrived();
         let (batch, operation, sequence) = (frame.batch, frame.operation, frame.sequence);
         if matches!(operation, Operation::CommitEob | Operation::Ping) {
             self.fabric.tell(&Event::ControlReceived {
@@ -229,57 +235,81 @@ impl<'a> World<'a> {
             .arm(Wake::Server.index(self.hosts.len()), due);
     }
 
-    /// Nothing of this publisher is under way: no frame on its links, nothing in the server.
+    /// Nothing under way could end the wait of this publisher: no message of its batch on its way
+    /// into the stream, no reply on its way out that says more than it knows.
     fn at_rest(&self, host: usize) -> bool {
-        let lanes = [host, self.hosts.len() + host];
-        lanes.iter().all(|&lane| self.fabric.queue.is_empty(lane))
-            && !self.server.holds(ConnectionId(self.hosts[host].id.0))
+        let Some(waiting) = self.hosts[host].waiting() else {
+            return true;
+        };
+        let releases = |frame: &Frame| match frame {
+            Frame::Up(frame) => frame.batch == waiting.batch && frame.operation != Operation::Ping,
+            Frame::Down(batch, frame) => *batch == waiting.batch && waiting.is_released_by(frame),
+        };
+        let on_links = self
+            .fabric
+            .lanes_of(host)
+            .any(|lane| self.fabric.queue.items(lane).any(releases));
+        let of_batch = |to: ReplyTo| BatchNumber(to.tag as u32) == waiting.batch;
+        let in_server = self
+            .server
+            .messages_inside()
+            .any(|publish| publish.reply.is_some_and(of_batch) && !is_ping(publish));
+        let answered = self
+            .server
+            .answers_inside()
+            .any(|(to, reply)| of_batch(*to) && waiting.is_released_by(&control_frame(reply)));
+        !(on_links || in_server || answered)
     }
 
     fn cut(&mut self, index: usize, begins: bool) {
         let cut = self.fabric.faults.cuts()[index];
-        self.fabric.tell(&Event::Fault { fault: cut.fault });
+        let fault = cut.fault;
         if !begins {
+            self.fabric.tell(&Event::Healed { fault });
             return;
         }
-        self.fabric
-            .queue
-            .arm(Wake::Cut(index, false).index(self.hosts.len()), cut.until);
+        self.fabric.tell(&Event::Fault { fault });
         let publishers = self.hosts.len();
+        let end = Wake::Cut(index, false).index(publishers);
+        self.fabric.queue.arm(end, cut.until);
         for host in 0..publishers {
             if cut.publisher.is_some_and(|whose| whose.0 as usize != host) {
                 continue;
             }
-            for lane in [host, publishers + host] {
-                if cut.holds {
+            if cut.holds {
+                for lane in self.fabric.lanes_of(host) {
                     self.fabric.queue.hold(lane, cut.until);
-                } else {
-                    self.lose(lane);
                 }
+            } else {
+                self.fabric.lose(host);
             }
         }
     }
+}
 
-    /// What is under way on a lane is lost.
-    fn lose(&mut self, lane: usize) {
-        let cause = DropCause::Cut;
-        for frame in self.fabric.queue.clear(lane).collect::<Vec<_>>() {
-            let event = match frame {
-                Frame::Up(frame) => Event::Dropped {
-                    batch: frame.batch,
-                    cause,
-                    reply: false,
-                    sequence: frame.sequence,
-                },
-                Frame::Down(batch, frame) => Event::Dropped {
-                    batch,
-                    cause,
-                    reply: true,
-                    sequence: about(frame).1,
-                },
-            };
-            self.fabric.tell(&event);
+const fn is_ping(publish: &Publish) -> bool {
+    matches!(
+        publish.control,
+        Control::Fast {
+            operation: Operation::Ping,
+            ..
         }
+    )
+}
+
+/// A reply as a publisher takes it.
+fn control_frame(reply: &Reply) -> ControlFrame {
+    match reply {
+        Reply::Ack(ack) => ControlFrame::Ack(*ack),
+        Reply::Gap(gap) => ControlFrame::Gap(*gap),
+        Reply::Error(error) => ControlFrame::Error {
+            sequence: error.sequence,
+            code: error.error.code.number(),
+        },
+        Reply::PubAck(ack, _) => ControlFrame::PubAck(*ack),
+        Reply::Refused(error) => ControlFrame::Refused(error.code.number()),
+        Reply::NoResponders(_) => ControlFrame::Status(503),
+        Reply::TooManyRequests => ControlFrame::Status(429),
     }
 }
 
@@ -292,7 +322,7 @@ struct ServerSink<'s, 'o> {
 impl Sink<Action> for ServerSink<'_, '_> {
     fn emit(&mut self, action: Action) {
         match action {
-            Action::Send { to, reply } => self.send(to, reply),
+            Action::Send { to, reply } => self.send(to, &reply),
             Action::Fact(fact) => self.fact(fact),
             Action::Choose => self.choose = true,
             Action::ApiReply { .. } => {}
@@ -301,64 +331,36 @@ impl Sink<Action> for ServerSink<'_, '_> {
 }
 
 impl ServerSink<'_, '_> {
-    fn send(&mut self, to: ReplyTo, reply: Reply) {
+    fn send(&mut self, to: ReplyTo, reply: &Reply) {
         let batch = BatchNumber(to.tag as u32);
-        let (event, frame) = match reply {
-            Reply::Ack(ack) => (
-                Some(Event::AckSent {
-                    batch,
-                    flow: ack.messages,
-                    sequence: ack.sequence,
-                }),
-                ControlFrame::Ack(ack),
-            ),
-            Reply::Gap(gap) => {
-                let event = Event::GapSent {
-                    batch,
-                    expected: gap.expected,
-                    received: gap.received,
-                };
-                (Some(event), ControlFrame::Gap(gap))
+        let frame = control_frame(reply);
+        let event = match frame {
+            ControlFrame::Ack(ack) => Event::AckSent {
+                batch,
+                flow: ack.messages,
+                sequence: ack.sequence,
+            },
+            ControlFrame::Gap(gap) => Event::GapSent {
+                batch,
+                expected: gap.expected,
+                received: gap.received,
+            },
+            ControlFrame::Error { sequence, code } => Event::ErrorSent {
+                batch,
+                code,
+                sequence,
+            },
+            ControlFrame::PubAck(ack) => Event::PubAckSent {
+                batch,
+                duplicate: ack.duplicate,
+                count: ack.count.unwrap_or_default(),
+                sequence: ack.sequence,
+            },
+            ControlFrame::Refused(code) | ControlFrame::Status(code) => {
+                Event::RefusalSent { batch, code }
             }
-            Reply::Error(error) => {
-                let (sequence, code) = (error.sequence, error.error.code.number());
-                (
-                    Some(Event::ErrorSent {
-                        batch,
-                        code,
-                        sequence,
-                    }),
-                    ControlFrame::Error { sequence, code },
-                )
-            }
-            Reply::PubAck(ack, _) => {
-                let event = Event::PubAckSent {
-                    batch,
-                    duplicate: ack.duplicate,
-                    count: ack.count.unwrap_or_default(),
-                    sequence: ack.sequence,
-                };
-                (Some(event), ControlFrame::PubAck(ack))
-            }
-            Reply::Refused(error) => {
-                let code = error.code.number();
-                (
-                    Some(Event::RefusalSent { batch, code }),
-                    ControlFrame::Refused(code),
-                )
-            }
-            Reply::NoResponders(_) => (
-                Some(Event::RefusalSent { batch, code: 503 }),
-                ControlFrame::Status(503),
-            ),
-            Reply::TooManyRequests => (
-                Some(Event::RefusalSent { batch, code: 429 }),
-                ControlFrame::Status(429),
-            ),
         };
-        if let Some(event) = event {
-            self.fabric.tell(&event);
-        }
+        self.fabric.tell(&event);
         self.fabric
             .send_down(PublisherId(to.connection.0), batch, frame);
     }
@@ -404,10 +406,11 @@ impl ServerSink<'_, '_> {
                 sequence,
             } => {
                 let cause = DropCause::IngestQueue;
+                let operation = Some(Operation::Append);
                 Event::Dropped {
                     batch: BatchNumber(batch.0),
                     cause,
-                    reply: false,
+                    operation,
                     sequence,
                 }
             }

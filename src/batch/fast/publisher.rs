@@ -169,6 +169,11 @@ impl Publisher {
         matches!(self.state, State::Ended)
     }
 
+    /// Whether the first reply is still awaited.
+    pub const fn is_opening(&self) -> bool {
+        matches!(self.state, State::Opening(_))
+    }
+
     /// Whether a further offer is taken now.
     pub const fn is_ready(&self) -> bool {
         matches!(self.state, State::Idle | State::Open)
@@ -259,7 +264,11 @@ impl Publisher {
     fn on_frame(&mut self, now: Time, frame: ControlFrame, out: &mut dyn Sink<Action>) {
         match frame {
             ControlFrame::Ack(ack) => {
+                let before = self.window.acked();
                 self.window.on_ack(ack);
+                if self.window.acked() > before {
+                    self.renew_wait(now);
+                }
                 self.after_window_moved(now, out);
             }
             ControlFrame::Gap(_) => self.on_trouble(now, 0, out),
@@ -288,6 +297,28 @@ impl Publisher {
                 self.end(Outcome::NoResponders, 503, None, out);
             }
             ControlFrame::Status(_) => {}
+        }
+    }
+
+    /// An ack that says more starts the wait anew: the ack timeout is the longest wait for the
+    /// *next* ack, and a slow link with a large window is no outage. A repeated ack, as a ping
+    /// brings, renews nothing. Clients whose gate stands before the send have one deadline for all.
+    fn renew_wait(&mut self, now: Time) {
+        let pings = match self.state {
+            State::Blocked { .. } => true,
+            State::Committing(_) => self.settings.profile.ping_while_committing,
+            State::Idle
+            | State::Opening(_)
+            | State::Open
+            | State::Failing { .. }
+            | State::Ended => return,
+        };
+        if self.settings.profile.gate_before_publish {
+            return;
+        }
+        let renewed = self.wait(now, pings);
+        if let Some(wait) = self.current_wait() {
+            *wait = renewed;
         }
     }
 

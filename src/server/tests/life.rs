@@ -131,3 +131,36 @@ fn a_subject_of_no_stream_is_answered_at_once() {
     lab.write("nowhere", lab.fast(0, APPEND, 2), 1, &[]);
     assert_eq!(lab.sent, ["0.2 503"]);
 }
+
+/// ADR-50 [fast.limit.stream, fast.limit.server]
+#[test]
+fn the_limits_are_those_of_a_server_as_it_comes() {
+    let mut lab = Lab::new(|_| {});
+    let too_many = "refused 10211: batch publish too many inflight";
+    for batch in 0..1_000 {
+        lab.write("t.a", lab.fast(batch, START, 1), 1, &[]);
+    }
+    lab.write("t.a", lab.fast(1_000, START, 1), 1, &[]);
+    let answers = lab.settle();
+    assert_eq!(answers.last().unwrap(), &format!("1000.1 {too_many}"));
+    assert_eq!(lab.stream().open_batches(), 1_000);
+    let mut answers = Vec::new();
+    for stream in 1..=50 {
+        let name = format!("S{stream}");
+        lab.call(&ApiRequest::Create(StreamConfig {
+            name: name.clone(),
+            allow_batched: true,
+            ..StreamConfig::default()
+        }))
+        .unwrap();
+        for batch in 0..1_000 {
+            let batch = 1_000 * stream + batch;
+            lab.write(&name, lab.fast(batch, START, 1), 1, &[]);
+        }
+        answers = lab.settle();
+        let refused = answers.iter().any(|answer| answer.ends_with(too_many));
+        assert_eq!(refused, stream == 50, "49 more streams can be full");
+    }
+    assert!(answers.iter().all(|answer| answer.ends_with(too_many)));
+    assert_eq!(answers.len(), 1_000);
+}

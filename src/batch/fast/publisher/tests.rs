@@ -477,3 +477,17 @@ fn in_gap_mode_fail_an_error_stops_sending_and_waits_for_the_pub_ack() {
     let end = ended(Outcome::EndedByServer, 10_071, 1, Some(reply));
     assert_eq!(scene.step(Input::Reply(ControlFrame::PubAck(reply))), [end]);
 }
+
+#[test]
+fn an_ack_that_says_more_starts_the_wait_anew_and_a_repeated_one_does_not() {
+    let mut scene = Scene::new(100, 2, GapMode::Fail, Profile::ADR);
+    scene.step(Input::Offer);
+    scene.ack(0, 100);
+    assert_eq!(scene.offer_all(), 200);
+    scene.now = Time::from_millis(900);
+    assert_eq!(scene.ack(100, 50), [], "100 + 2 x 50 <= 200");
+    assert_eq!(scene.publisher.due(), Time::from_millis(1_900));
+    scene.now = Time::from_millis(1_000);
+    assert_eq!(scene.ack(100, 50), []);
+    assert_eq!(scene.publisher.due(), Time::from_millis(1_900));
+}

@@ -1,0 +1,65 @@
+//! From the settings of a file to those of a publisher: the one place where both worlds get them.
+//!
+//! Leans on `scenario` and the publisher core of `batch`.
+
+use crate::batch::fast::publisher::{Profile, Settings};
+use crate::nats::GapMode;
+use crate::scenario::{GapWord, Gate, Publishers};
+
+/// What a publisher of `group` runs with. A world adds what it alone knows: bug switches, or the
+/// version of a server.
+pub fn publisher_settings(group: &Publishers) -> Settings {
+    Settings {
+        flow: group.flow,
+        outstanding_acks: group.outstanding_acks,
+        gap: match group.gap {
+            GapWord::Ok => GapMode::Ok,
+            GapWord::Fail => GapMode::Fail,
+        },
+        ack_timeout: group.ack_timeout.0,
+        profile: Profile {
+            gate_before_publish: group.gate == Gate::BeforePublish,
+            idle_ping: group.idle_ping.map(|span| span.0),
+            errors_count_as_acks: group.errors_count_as_acks,
+            ..Profile::ADR
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Time;
+    use crate::units::Span;
+
+    #[test]
+    fn every_key_that_concerns_a_publisher_reaches_it() {
+        let group = Publishers {
+            flow: 7,
+            outstanding_acks: 3,
+            gap: GapWord::Ok,
+            ack_timeout: Span(Time::from_secs(9)),
+            gate: Gate::BeforePublish,
+            idle_ping: Some(Span(Time::from_secs(2))),
+            errors_count_as_acks: true,
+            ..Publishers::default()
+        };
+        let expected = Settings {
+            flow: 7,
+            outstanding_acks: 3,
+            gap: GapMode::Ok,
+            ack_timeout: Time::from_secs(9),
+            profile: Profile {
+                gate_before_publish: true,
+                idle_ping: Some(Time::from_secs(2)),
+                errors_count_as_acks: true,
+                ..Profile::ADR
+            },
+        };
+        assert_eq!(publisher_settings(&group), expected);
+        assert_eq!(
+            publisher_settings(&Publishers::default()).profile,
+            Profile::ADR
+        );
+    }
+}
