@@ -164,6 +164,11 @@ fn gap_mode_ok_credits_all_but_what_was_missing_or_refused() {
         expected: BatchSequence(3),
         received: BatchSequence(5),
     });
+    scene.see(Event::Rejected {
+        batch: BatchNumber(0),
+        code: 10071,
+        sequence: BatchSequence(6),
+    });
     scene.at(150).see(Event::ErrorSeen {
         batch: BatchNumber(0),
         code: 10071,
@@ -385,7 +390,7 @@ fn stores_are_counted_once_each_and_duplicates_are_not_lost() {
     scene.see(Event::Dropped {
         batch: BatchNumber(0),
         cause: DropCause::Cut,
-        operation: None,
+        operation: Some(Operation::Append),
         sequence: BatchSequence(4),
     });
     let totals = scene.finish(10).totals;
