@@ -19,7 +19,7 @@ fn every_scenario_gives_what_its_file_expects() {
                 seed,
                 trace_hash: Some(outcome.seen.trace_hash),
                 partial: outcome.partial,
-                unfinished: false,
+                unfinished: outcome.unfinished,
                 summary: outcome.seen.summary,
                 violations: outcome
                     .seen

@@ -286,6 +286,7 @@ impl Session<'_> {
             scenario,
             seed,
             partial,
+            unfinished: matches!(&outcome, Ok(outcome) if matches!(outcome.ended, Ended::TimeLimit)),
             cost,
             replay: self.replay(scenario, seed, target),
             notes,

@@ -13,6 +13,7 @@ pub(super) struct Run<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) seed: Seed,
     pub(super) partial: bool,
+    pub(super) unfinished: bool,
     pub(super) cost: Cost,
     pub(super) replay: String,
     pub(super) notes: Vec<String>,
@@ -40,7 +41,7 @@ pub(super) fn record(run: Run<'_>, seen: Seen) -> RunRecord {
         // A live run cannot be repeated event for event.
         trace_hash: (run.world == World::Sim).then_some(trace_hash),
         partial: run.partial,
-        unfinished: false,
+        unfinished: run.unfinished,
         summary,
         violations: findings.violations.into_iter().map(Into::into).collect(),
         stalls: findings.stalls.into_iter().map(Into::into).collect(),

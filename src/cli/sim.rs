@@ -242,6 +242,7 @@ fn run_one(
         scenario: job.scenario,
         seed: job.seed,
         partial: outcome.partial,
+        unfinished: outcome.unfinished,
         cost,
         replay: replay_command(World::Sim, &job.scenario.file, job.seed.0, set),
         notes: Vec::new(),

@@ -33,6 +33,8 @@ pub struct SimOutcome {
     pub end: Time,
     /// It was ended early, from outside.
     pub partial: bool,
+    /// The time limit came before the publishers were done.
+    pub unfinished: bool,
     /// Events of the queue.
     pub steps: u64,
 }
@@ -44,13 +46,13 @@ pub struct SimOutcome {
 pub fn run(settings: &Settings, seed: Seed, outside: Outside<'_>) -> Result<SimOutcome, SimError> {
     let mut watch = Watch::new(settings, true, outside.observer);
     let mut world = World::new(settings, seed, &mut watch)?;
-    let mut partial = false;
+    let (mut partial, mut unfinished) = (false, false);
     loop {
         match world.run(STRIDE) {
             Progress::Going => (outside.progress)(world.now()),
             Progress::Done => break,
             Progress::Over => {
-                world.finish(true);
+                unfinished = world.finish(true);
                 break;
             }
         }
@@ -66,6 +68,7 @@ pub fn run(settings: &Settings, seed: Seed, outside: Outside<'_>) -> Result<SimO
         seen: watch.finish(end),
         end,
         partial,
+        unfinished,
         steps,
     })
 }

@@ -154,8 +154,8 @@ impl<'a> World<'a> {
     }
 
     /// Ends the run: who is not done is interrupted. `patient`: nothing more would happen before
-    /// the time limit, so waits last until then.
-    pub fn finish(&mut self, patient: bool) {
+    /// the time limit, so waits last until then. Says whether a publisher had more to do.
+    pub fn finish(&mut self, patient: bool) -> bool {
         if patient {
             self.fabric.now = self.fabric.now.max(self.time_limit);
         }
@@ -163,6 +163,7 @@ impl<'a> World<'a> {
             let at_rest = self.at_rest(host);
             self.with_host(host, at_rest, |host, shared| host.interrupt(shared));
         }
+        self.done < self.hosts.len()
     }
 
     fn wake(&mut self, wake: Wake) {
