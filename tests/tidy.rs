@@ -446,7 +446,12 @@ fn check_scenario(name: &str, text: &str) -> Findings {
     match tidegate::scenario::Scenario::parse(name, text) {
         Err(error) => findings.push(error.to_string()),
         Ok(scenario) if workload => {
-            findings.extend(scenario.check_live().err().map(|error| error.to_string()));
+            findings.extend(
+                scenario
+                    .check_live(true)
+                    .err()
+                    .map(|error| error.to_string()),
+            );
         }
         Ok(_) => {}
     }

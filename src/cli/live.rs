@@ -17,7 +17,7 @@ use super::record::{Run, record};
 use crate::judge::{Judges, Violation};
 use crate::live::{
     Connector, Ended, Interrupts, LiveError, LiveOutcome, LocalServers, Options, ReadBack,
-    RunOptions, Surroundings, Target, check_scenario, find_server,
+    RunOptions, Surroundings, Target, find_server,
 };
 use crate::machine::Time;
 use crate::report::{RunResult, World, replay_command, shell_word};
@@ -149,24 +149,12 @@ fn read(arguments: &LiveArguments) -> Result<Vec<Scenario>, Failure> {
             scenario.settings.stream.replicas = 3;
         }
         scenario.apply_set(&arguments.set)?;
-        check_sections(&scenario, arguments.strict)?;
-        for note in check_scenario(&scenario, arguments.strict)? {
+        for note in scenario.check_live(arguments.strict)? {
             print::note(&format!("{}: {note}", scenario.file));
         }
         scenarios.push(scenario);
     }
     Ok(scenarios)
-}
-
-/// Refuses sections that no live run takes, with their lines; `strict`: also those that one leaves
-/// out with a note.
-fn check_sections(scenario: &Scenario, strict: bool) -> Result<(), Failure> {
-    let mut refused = scenario.clone();
-    if !strict {
-        let settings = &mut refused.settings;
-        (settings.server, settings.disk, settings.network) = (None, None, None);
-    }
-    Ok(refused.check_live()?)
 }
 
 fn check_servers(servers: &[String]) -> Result<(), Failure> {

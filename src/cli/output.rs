@@ -72,7 +72,8 @@ impl Output {
                 Some(folder) => AtomicFile::create(&folder.result()).map(Spool::Beside),
                 None => tempfile::tempfile().map(Spool::Nameless),
             };
-            let writer = spool.and_then(|spool| SetWriter::new(BufWriter::new(spool)));
+            let writer =
+                spool.and_then(|spool| SetWriter::new(BufWriter::new(spool), wanted.runs as u64));
             Kept::Several(Box::new(Several {
                 writer: writer.map_err(|error| cannot_write(folder.as_ref(), &error))?,
                 table: SetTable::new(print::colour()),

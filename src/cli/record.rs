@@ -47,10 +47,7 @@ pub(super) fn record(run: Run<'_>, seen: Seen) -> RunRecord {
         stalls: findings.stalls.into_iter().map(Into::into).collect(),
         leader_changes: Vec::new(),
         cost: run.cost,
-        settings: match run.world {
-            World::Sim => run.scenario.settings.with_modelled_defaults(),
-            World::Live => run.scenario.settings.clone(),
-        },
+        settings: run.scenario.settings.clone(),
         notes,
         replay: run.replay,
     }

@@ -12,7 +12,12 @@ impl Recorder {
     /// Ends the measuring at `end`. What is still open counts up to there.
     pub fn finish(mut self, end: Time) -> Summary {
         let open = self.open_batches;
-        for batch in self.batches.live() {
+        let live = self.batches.live();
+        let under_way = live.iter().fold(0_u64, |sum, batch| {
+            let batch = self.batches.get_mut(*batch);
+            sum.saturating_add(batch.map_or(0, |batch| batch.under_way()))
+        });
+        for batch in live {
             self.close(end, batch);
         }
         let window = Window {
@@ -35,7 +40,7 @@ impl Recorder {
             response.add(group.response()).expect(same);
         }
         let groups = group_summaries(&self.groups, &self.publishers, per_second);
-        let totals = self.totals();
+        let totals = self.totals(under_way);
         let answered = totals.acknowledged + totals.missing;
         let throughput = Throughput {
             messages_per_second: per_second(self.measured.acknowledged),
@@ -70,7 +75,8 @@ impl Recorder {
         }
     }
 
-    fn totals(&self) -> Totals {
+    /// `under_way`: what batches have under way at the end.
+    fn totals(&self, under_way: u64) -> Totals {
         let endings = self
             .endings
             .iter()
@@ -85,10 +91,12 @@ impl Recorder {
             .published
             .saturating_sub(self.stored)
             .saturating_sub(self.deduplicated);
+        let under_way = under_way.min(never_stored);
         Totals {
             offered: self.totals.published + self.withheld,
             stored: self.server_watched.then_some(self.stored),
-            lost: self.server_watched.then_some(never_stored),
+            lost: self.server_watched.then_some(never_stored - under_way),
+            under_way: self.server_watched.then_some(under_way),
             duplicates: if self.server_watched {
                 self.deduplicated
             } else {

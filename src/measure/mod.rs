@@ -3,6 +3,7 @@
 //! [`Recorder`] watches a run in constant memory and ends in a [`Summary`], the part of a result
 //! that comes from events. Leans on `event`, `machine` and the words of `nats`.
 
+mod batch;
 mod batches;
 mod columns;
 mod distribution;

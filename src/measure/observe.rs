@@ -2,33 +2,17 @@
 //!
 //! Leans on `event` and its siblings in `measure`.
 
+use super::batch::AtServer;
 use super::in_flight::Message;
 use super::{Recorder, latency_histogram};
-use crate::event::{Event, Observer};
+use crate::event::{ApiOperation, BatchNumber, DropCause, Event, Observer};
 use crate::machine::Time;
 use crate::nats::Operation;
 
 impl Observer for Recorder {
     fn see(&mut self, at: Time, event: &Event) {
         match *event {
-            Event::Published {
-                batch,
-                operation,
-                bytes,
-                sequence,
-                intended,
-            } => {
-                if operation.stores() {
-                    let message = Message {
-                        sent: at.as_nanos(),
-                        intended: intended.as_nanos().min(at.as_nanos()),
-                        sequence: u32::try_from(sequence.0).unwrap_or(u32::MAX),
-                        bytes,
-                    };
-                    self.publish(at, batch, message);
-                }
-                self.totals.pings += u64::from(operation == Operation::Ping);
-            }
+            Event::Published { .. } => self.see_publish(at, event),
             Event::Stored {
                 batch, sequence, ..
             } => self.store(batch, sequence.0),
@@ -53,35 +37,79 @@ impl Observer for Recorder {
                 self.see_trouble(at, event);
             }
             Event::PubAckSeen { .. } | Event::BatchEnded { .. } => self.see_end(at, event),
-            Event::BatchOpened { .. }
-            | Event::BatchForgotten { .. }
-            | Event::Deduplicated { .. }
-            | Event::Dropped { .. } => self.see_server(event),
+            Event::BatchOpened { batch, .. } => self.server_moves(batch, AtServer::Open),
+            Event::BatchForgotten { batch, .. } => self.server_moves(batch, AtServer::Over),
+            Event::RefusalSent { batch, code } => self.refusal_sent(batch, code),
+            Event::Rejected {
+                batch, sequence, ..
+            } => self.decide(batch, sequence.0),
+            Event::Deduplicated { batch, sequence } => {
+                self.deduplicated += 1;
+                self.decide(batch, sequence.0);
+            }
+            Event::Dropped {
+                batch,
+                cause,
+                operation,
+                sequence,
+            } => {
+                let message = operation.is_some_and(Operation::stores);
+                self.drop_frame(batch, cause, message.then_some(sequence.0));
+            }
             Event::Fault { fault } => self.fault(at, fault),
             Event::ApiAnswered {
                 operation, latency, ..
-            } => self
-                .api
-                .entry(operation)
-                .or_insert_with(latency_histogram)
-                .saturating_record(latency.as_nanos()),
+            } => self.api_answered(at, operation, latency),
             Event::Withheld { messages, .. } => self.withheld += messages,
             // What the server sends is counted when it is seen; judges compare the two.
             Event::PublisherDone { .. }
             | Event::ControlReceived { .. }
             | Event::AtRest { .. }
             | Event::Healed { .. }
-            | Event::Rejected { .. }
             | Event::AckSent { .. }
             | Event::GapSent { .. }
             | Event::ErrorSent { .. }
-            | Event::PubAckSent { .. }
-            | Event::RefusalSent { .. } => {}
+            | Event::PubAckSent { .. } => {}
         }
     }
 }
 
+/// The bare status of a full ingest queue.
+const TOO_MANY_REQUESTS: u16 = 429;
+
 impl Recorder {
+    #[inline]
+    fn see_publish(&mut self, at: Time, event: &Event) {
+        if let Event::Published {
+            batch,
+            operation,
+            bytes,
+            sequence,
+            intended,
+        } = *event
+        {
+            if operation.stores() {
+                let message = Message {
+                    sent: at.as_nanos(),
+                    intended: intended.as_nanos().min(at.as_nanos()),
+                    sequence: u32::try_from(sequence.0).unwrap_or(u32::MAX),
+                    bytes,
+                };
+                self.publish(at, batch, message);
+            }
+            self.totals.pings += u64::from(operation == Operation::Ping);
+        }
+    }
+
+    fn api_answered(&mut self, at: Time, operation: ApiOperation, latency: Time) {
+        let asked = at.as_nanos().saturating_sub(latency.as_nanos());
+        if asked >= self.warm_up {
+            let latencies = self.api.entry(operation);
+            let latencies = latencies.or_insert_with(latency_histogram);
+            latencies.saturating_record(latency.as_nanos());
+        }
+    }
+
     fn see_end(&mut self, at: Time, event: &Event) {
         if let Event::PubAckSeen {
             batch,
@@ -134,21 +162,18 @@ impl Recorder {
         }
     }
 
-    fn see_server(&mut self, event: &Event) {
-        if let Event::BatchOpened { batch, .. } = *event
-            && let Some(batch) = self.batches.get_mut(batch)
-        {
-            batch.open_at_server = true;
+    fn refusal_sent(&mut self, batch: BatchNumber, code: u16) {
+        // A full queue refuses one message, everything else the batch.
+        if code != TOO_MANY_REQUESTS {
+            self.server_moves(batch, AtServer::Over);
         }
-        if let Event::BatchForgotten { batch: number, .. } = *event {
-            if let Some(batch) = self.batches.get_mut(number) {
-                batch.open_at_server = false;
-            }
+    }
+
+    fn drop_frame(&mut self, number: BatchNumber, cause: DropCause, message: Option<u64>) {
+        self.dropped[cause as usize] += 1;
+        if let (Some(sequence), Some(batch)) = (message, self.batches.get_mut(number)) {
+            batch.lose(sequence);
             self.forget_if_over(number);
-        }
-        self.deduplicated += u64::from(matches!(event, Event::Deduplicated { .. }));
-        if let Event::Dropped { cause, .. } = *event {
-            self.dropped[cause as usize] += 1;
         }
     }
 }

@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 
+use super::batch::{AtServer, Batch};
 use super::batches::Batches;
 use super::groups::{Group, GroupRecord, Runs, group_records};
-use super::in_flight::{InFlight, Message};
+use super::in_flight::Message;
 use super::series::SeriesRecorder;
 use super::summary::{FaultTimes, Totals};
 use super::{LatencyHistogram, latency_histogram};
@@ -29,22 +30,6 @@ pub struct Options {
     pub groups: Vec<Group>,
     /// Whether events tell what the server stores (the simulator) or not (a live cluster).
     pub server_watched: bool,
-}
-
-/// What is known of a live batch.
-#[derive(Default)]
-pub(super) struct Batch {
-    in_flight: InFlight,
-    publisher: u32,
-    group: usize,
-    flow: u16,
-    started: u64,
-    blocked_since: Option<u64>,
-    last_stored: u64,
-    /// Known to the server, whose events still come.
-    pub(super) open_at_server: bool,
-    /// Over for its publisher.
-    ended: bool,
 }
 
 /// Watches a run in constant memory.
@@ -112,11 +97,6 @@ impl Recorder {
         }
     }
 
-    /// Messages acknowledged so far: for a progress line.
-    pub const fn acknowledged(&self) -> u64 {
-        self.totals.acknowledged
-    }
-
     /// Messages published so far: for a progress line.
     pub const fn published(&self) -> u64 {
         self.totals.published
@@ -167,6 +147,7 @@ impl Recorder {
             self.totals.unacknowledged += 1;
             return;
         };
+        batch.newest = batch.newest.max(u64::from(message.sequence));
         self.groups[batch.group].published += 1;
         if batch.ended {
             self.totals.unacknowledged += 1;
@@ -255,9 +236,9 @@ impl Recorder {
             return;
         };
         self.series.change(now, |levels| levels.blocked -= 1);
-        let wait = now.as_nanos().saturating_sub(since);
-        self.waited += wait;
-        if since >= self.warm_up {
+        // Of a wait that began in the warm-up counts what lies behind it.
+        if let Some(wait) = now.as_nanos().checked_sub(since.max(self.warm_up)) {
+            self.waited += wait;
             self.waits.saturating_record(wait);
         }
     }
@@ -271,7 +252,8 @@ impl Recorder {
         if !std::mem::replace(&mut batch.ended, true) {
             let left = batch.in_flight.clear();
             self.totals.unacknowledged += left;
-            self.open_time += now.as_nanos().saturating_sub(batch.started);
+            let since = batch.started.max(self.warm_up);
+            self.open_time += now.as_nanos().saturating_sub(since);
             self.open_batches -= 1;
             let flow = u64::from(batch.flow);
             self.series.left_flight(now, left);
@@ -295,13 +277,19 @@ impl Recorder {
     pub(super) fn forget_if_over(&mut self, number: BatchNumber) {
         if let Some(batch) = self.batches.get_mut(number)
             && batch.ended
-            && !batch.open_at_server
+            && match batch.at_server {
+                // Its first message may be under way.
+                AtServer::Coming => !self.server_watched,
+                AtServer::Open => false,
+                AtServer::Over => true,
+            }
         {
             self.batches.remove(number, |_| ());
         }
     }
 
     pub(super) fn store(&mut self, number: BatchNumber, sequence: u64) {
+        self.decide(number, sequence);
         // Within a batch the server stores upwards.
         match self.batches.get_mut(number) {
             Some(batch) if sequence <= batch.last_stored => self.totals.stored_again += 1,
@@ -311,6 +299,20 @@ impl Recorder {
             }
             None => self.stored += 1,
         }
+    }
+
+    pub(super) fn decide(&mut self, number: BatchNumber, sequence: u64) {
+        if let Some(batch) = self.batches.get_mut(number) {
+            batch.decide(sequence);
+        }
+    }
+
+    /// The server tells where it is with a batch.
+    pub(super) fn server_moves(&mut self, number: BatchNumber, at_server: AtServer) {
+        if let Some(batch) = self.batches.get_mut(number) {
+            batch.at_server = at_server;
+        }
+        self.forget_if_over(number);
     }
 
     pub(super) fn error(&mut self, now: Time, code: u16) {

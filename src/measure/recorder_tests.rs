@@ -171,6 +171,11 @@ fn gap_mode_ok_credits_all_but_what_was_missing_or_refused() {
         expected: BatchSequence(3),
         received: BatchSequence(5),
     });
+    scene.see(Event::Rejected {
+        batch: BatchNumber(0),
+        code: 10071,
+        sequence: BatchSequence(6),
+    });
     scene.at(150).see(Event::ErrorSeen {
         batch: BatchNumber(0),
         code: 10071,
@@ -203,6 +208,7 @@ fn a_pub_ack_credits_up_to_its_count_and_a_second_one_credits_nothing() {
     assert_eq!(totals.unacknowledged, 1);
     assert_eq!((totals.pub_acks, totals.duplicates), (3, 1));
     assert_eq!((totals.stored, totals.lost), (None, None));
+    assert_eq!(totals.under_way, None);
     assert_eq!(totals.batches.endings.len(), 1);
     assert_eq!(
         totals.batches.endings[0].outcome,
@@ -278,6 +284,105 @@ fn waits_are_timed_and_one_that_never_ends_counts_to_the_end() {
 }
 
 #[test]
+fn a_wait_counts_within_the_window_only() {
+    let gate = |shut| {
+        let batch = BatchNumber(0);
+        if shut {
+            Event::Blocked { batch }
+        } else {
+            Event::Unblocked { batch }
+        }
+    };
+    let mut scene = Scene::new(Options {
+        warm_up: Time::from_micros(100),
+        ..Options::default()
+    });
+    scene.at(0).start(0, 0);
+    scene.at(10).see(gate(true)).at(50).see(gate(false));
+    scene.at(80).see(gate(true)).at(130).see(gate(false));
+    scene.at(150).see(gate(true)).at(170).see(gate(false));
+    for (at, latency) in [(90, 10), (110, 20), (190, 40)] {
+        scene.at(at).see(Event::ApiAnswered {
+            operation: ApiOperation::Info,
+            code: 0,
+            latency: Time::from_micros(latency),
+        });
+    }
+    let summary = scene.finish(200);
+    assert_eq!(latencies(&summary.stall_time_ns.waits), [20, 30]);
+    assert_eq!(summary.stall_time_ns.total, 50_000);
+    assert_eq!(summary.stall_time_ns.share, 0.5);
+    assert_eq!(latencies(&summary.api_latency_ns["info"]), [40]);
+}
+
+#[test]
+fn what_is_under_way_at_the_end_is_not_lost() {
+    let opened = |batch| Event::BatchOpened {
+        batch: BatchNumber(batch),
+        open: 1,
+        flow: 10,
+    };
+    let dropped = |batch, sequence| Event::Dropped {
+        batch: BatchNumber(batch),
+        cause: DropCause::Fault,
+        operation: Some(Operation::Append),
+        sequence: BatchSequence(sequence),
+    };
+    let mut scene = Scene::watched();
+    // Of eight: 1 and 3 stored, 2 and 6 dropped, 4 refused; 5, 7 and 8 are under way.
+    scene.at(0).start(0, 0).see(opened(0));
+    for sequence in 1..=8 {
+        scene.publish(0, sequence);
+    }
+    scene.see(dropped(0, 2)).see(dropped(0, 6));
+    // A lost ping is no message.
+    scene.see(Event::Dropped {
+        batch: BatchNumber(0),
+        cause: DropCause::Fault,
+        operation: Some(Operation::Ping),
+        sequence: BatchSequence(8),
+    });
+    scene.store(0, 1).store(0, 3).see(Event::Rejected {
+        batch: BatchNumber(0),
+        code: 10071,
+        sequence: BatchSequence(4),
+    });
+    // The server has not heard of this batch, and its publisher has left it.
+    scene.start(1, 1).publish(1, 1).publish(1, 2);
+    scene.end(1, Outcome::Interrupted, 0, 0);
+    // This one never arrives, and that one is refused: what follows their first message is lost.
+    scene.start(2, 2).publish(2, 1).see(dropped(2, 1));
+    scene.publish(2, 2);
+    scene.start(3, 3).publish(3, 1).publish(3, 2);
+    scene.see(Event::RefusalSent {
+        batch: BatchNumber(3),
+        code: 10205,
+    });
+    // The server is done with this one.
+    scene.start(4, 4).see(opened(4)).publish(4, 1).publish(4, 2);
+    scene.store(4, 1).see(Event::BatchForgotten {
+        batch: BatchNumber(4),
+        idle: false,
+    });
+    let totals = scene.finish(10).totals;
+    assert_eq!((totals.published, totals.stored), (16, Some(3)));
+    assert_eq!(totals.under_way, Some(3 + 2));
+    assert_eq!(totals.lost, Some(3 + 2 + 2 + 1));
+}
+
+#[test]
+fn a_lost_message_before_a_stored_one_is_lost_for_good() {
+    let mut scene = Scene::watched();
+    scene.at(0).start(0, 0);
+    for sequence in 1..=3 {
+        scene.publish(0, sequence);
+    }
+    scene.store(0, 1).store(0, 3);
+    let totals = scene.finish(10).totals;
+    assert_eq!((totals.lost, totals.under_way), (Some(1), Some(0)));
+}
+
+#[test]
 fn stores_are_counted_once_each_and_duplicates_are_not_lost() {
     let mut scene = Scene::watched();
     scene.at(0).start(0, 0);
@@ -292,7 +397,7 @@ fn stores_are_counted_once_each_and_duplicates_are_not_lost() {
     scene.see(Event::Dropped {
         batch: BatchNumber(0),
         cause: DropCause::Cut,
-        operation: None,
+        operation: Some(Operation::Append),
         sequence: BatchSequence(4),
     });
     let totals = scene.finish(10).totals;

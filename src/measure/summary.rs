@@ -28,7 +28,7 @@ pub struct Summary {
     pub response_time_ns: Distribution,
     /// Waits at a shut gate.
     pub stall_time_ns: StallTime,
-    /// Of the messages whose fate became known, the part reported missing: 0 to 1.
+    /// Of the messages of the whole run whose fate became known, the part reported missing: 0 to 1.
     pub gap_rate: f64,
     /// Jain's index over the messages acknowledged to each publisher within the window: 1 is even,
     /// 1/n is all to one of n. Null when nothing was acknowledged.
@@ -39,7 +39,7 @@ pub struct Summary {
     pub flow: FlowSeries,
     /// Other figures over time.
     pub series: Series,
-    /// Latency of API calls, by operation.
+    /// Latency of API calls made within the window, by operation.
     pub api_latency_ns: BTreeMap<String, Distribution>,
     /// When faults of the file fired.
     pub faults: Vec<FaultTimes>,
@@ -82,8 +82,12 @@ pub struct Totals {
     pub unacknowledged: u64,
     /// Messages stored, each counted once. Null when nobody looked.
     pub stored: Option<u64>,
-    /// Messages sent and never stored. Null when nobody looked.
+    /// Messages sent that will never be stored: lost on the way, refused, or come too late.
+    /// Duplicates of stored messages are not among them. Null when nobody looked.
     pub lost: Option<u64>,
+    /// Messages whose fate was open when the run ended: sent, and then still on a link or in a queue
+    /// of the server. Above 0 only where a run was cut off. Null when nobody watched the server.
+    pub under_way: Option<u64>,
     /// Messages stored again under the sequence of a stored one.
     pub stored_again: u64,
     /// Gaps that publishers saw.
@@ -200,15 +204,15 @@ pub struct Throughput {
     pub published_per_second: f64,
 }
 
-/// Waits at a shut gate.
+/// Waits at a shut gate within the window; of a wait that began before it counts the rest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StallTime {
     /// All waits added up.
     pub total: u64,
-    /// The part of the time of open batches that was spent waiting: 0 to 1.
+    /// The part of the time of open batches within the window that was spent waiting: 0 to 1.
     pub share: f64,
-    /// Each wait.
+    /// Each wait, by what of it lies within the window.
     pub waits: Distribution,
 }
 
@@ -220,9 +224,9 @@ pub struct GroupSummary {
     pub name: String,
     /// How many publishers.
     pub publishers: u64,
-    /// Messages sent.
+    /// Messages sent in the whole run.
     pub published: u64,
-    /// Messages acknowledged.
+    /// Messages acknowledged in the whole run.
     pub acknowledged: u64,
     /// Acknowledged messages over the window.
     pub messages_per_second: f64,

@@ -1,7 +1,7 @@
 //! One self-contained page for one run: verdict, figures, charts, settings, and the result itself.
 //!
 //! Nothing is loaded from anywhere, no script runs, and every text that did not come from tidegate
-//! is escaped. Leans on `result`, `chart` and `table`.
+//! is escaped. Leans on `result`, `chart` and `rows`.
 
 use std::fmt::Write as _;
 
@@ -9,8 +9,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::chart::{self, ChartError};
-use super::table::{seconds, total_rows};
-use super::text::{byte_rate, count, duration, escape_html, percent, short};
+use super::rows::{QUANTILES, notes, quantiles, seconds, total_rows};
+use super::text::{byte_rate, count, duration, escape_html, mebibytes, percent, short};
 use super::verdict::word;
 use super::{ResultFile, RunResult, Verdict, World};
 use crate::measure::Distribution;
@@ -130,16 +130,7 @@ fn verdict(page: &mut String, result: &RunResult) {
         );
     }
     page.push_str("</section>\n");
-    let notes = result.notes.iter().map(|note| escape_html(note));
-    let groups = result.groups.iter().filter_map(|group| {
-        let note = group.note.as_ref()?;
-        Some(format!(
-            "{}: {}",
-            escape_html(&group.name),
-            escape_html(note)
-        ))
-    });
-    list(page, notes.chain(groups));
+    list(page, notes(result).map(|note| escape_html(&note)));
 }
 
 /// A list of escaped texts, if there are any.
@@ -193,7 +184,7 @@ fn cards(page: &mut String, result: &RunResult) {
 
 fn latencies(page: &mut String, result: &RunResult) {
     page.push_str("<h2>Latencies</h2>\n<div class=\"scroll\"><table>\n<tr><th>what</th>");
-    for name in ["count", "p50", "p90", "p99", "p99.9", "max"] {
+    for name in ["count"].iter().chain(&QUANTILES) {
         put!(page, "<th class=\"number\">{name}</th>");
     }
     page.push_str("</tr>\n");
@@ -203,13 +194,7 @@ fn latencies(page: &mut String, result: &RunResult) {
             "<tr><td>{name}</td><td class=\"number\">{}</td>",
             count(distribution.count)
         );
-        for value in [
-            distribution.p50,
-            distribution.p90,
-            distribution.p99,
-            distribution.p999,
-            distribution.max,
-        ] {
+        for value in quantiles(distribution) {
             let text = if distribution.count == 0 {
                 "–".to_owned()
             } else {
@@ -251,8 +236,7 @@ fn totals(page: &mut String, result: &RunResult) {
         short(cost.messages_per_wall_second),
     ));
     if let Some(bytes) = cost.peak_rss_bytes {
-        let mebibytes = bytes as f64 / f64::from(1 << 20);
-        rows.push(("peak memory", format!("{mebibytes:.0} MiB")));
+        rows.push(("peak memory", mebibytes(bytes)));
     }
     for (name, value) in rows {
         put!(

@@ -8,6 +8,7 @@ pub mod chart;
 mod file;
 mod html;
 mod result;
+mod rows;
 pub mod schema;
 mod set;
 #[cfg(test)]

@@ -64,7 +64,7 @@ pub struct RunRecord {
     pub leader_changes: Vec<LeaderChange>,
     /// What the run cost this machine.
     pub cost: Cost,
-    /// The whole file with its defaults filled in.
+    /// The file as resolved; the result adds the defaults of the model where there was one.
     pub settings: Settings,
     /// What a reader has to know: what a latency means here, what was left out.
     pub notes: Vec<String>,
@@ -73,6 +73,9 @@ pub struct RunRecord {
 }
 
 /// The result of one run, as its file holds it.
+///
+/// The measured part repeats the fields of [`Summary`], and is not flattened from it: serde cannot
+/// refuse unknown fields of a flattened struct.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunResult {
@@ -119,9 +122,9 @@ pub struct RunResult {
     pub ack_latency_ns: Distribution,
     /// From the intended start to the ack that covers the message.
     pub response_time_ns: Distribution,
-    /// Waits at a shut gate.
+    /// Waits at a shut gate within the window.
     pub stall_time_ns: StallTime,
-    /// Of the messages whose fate became known, the part reported missing: 0 to 1.
+    /// Of the messages of the whole run whose fate became known, the part reported missing: 0 to 1.
     pub gap_rate: f64,
     /// Jain's index over publishers. Null when nothing was acknowledged.
     pub fairness: Option<f64>,
@@ -131,7 +134,7 @@ pub struct RunResult {
     pub flow: FlowSeries,
     /// Other figures over time.
     pub series: Series,
-    /// Latency of API calls, by operation.
+    /// Latency of API calls made within the window, by operation.
     pub api_latency_ns: BTreeMap<String, Distribution>,
     /// Who led when.
     pub leader_changes: Vec<LeaderChange>,
@@ -262,6 +265,11 @@ impl RunResult {
         let RunRecord {
             settings, summary, ..
         } = record;
+        let settings = match record.world {
+            // The model is part of what a simulated result comes from.
+            World::Sim => settings.with_modelled_defaults(),
+            World::Live => settings,
+        };
         let mut totals = summary.totals;
         totals.stalls = stalled_publishers(&record.stalls);
         let judgement = verdict::judge(
@@ -394,6 +402,21 @@ pub(crate) mod tests {
         let other = RunResult::new(other);
         assert_eq!(first.config_hash.len(), 16);
         assert_ne!(first.config_hash, other.config_hash);
+    }
+
+    #[test]
+    fn a_simulated_result_shows_its_model_and_a_live_one_does_not() {
+        let simulated = RunResult::new(record());
+        assert!(simulated.config.server.is_some());
+        assert!(simulated.config.disk.is_some() && simulated.config.network.is_some());
+        let mut written = record();
+        written.settings = written.settings.with_modelled_defaults();
+        assert_eq!(RunResult::new(written).config_hash, simulated.config_hash);
+        let live = RunResult::new(RunRecord {
+            world: World::Live,
+            ..record()
+        });
+        assert_eq!(live.config, settings());
     }
 
     #[test]

@@ -28,8 +28,11 @@ pub struct RunSet {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetSummary {
-    /// How many runs.
+    /// How many runs there are.
     pub runs: u64,
+    /// How many the command was to make.
+    #[serde(default)]
+    pub wanted: u64,
     /// Runs that did what their file expects.
     pub expected: u64,
     /// Runs that did not.
@@ -67,7 +70,7 @@ impl RunSet {
     /// # Errors
     /// When a histogram of a run is damaged; runs of this process have none.
     pub fn new(runs: Vec<RunResult>) -> Result<Self, DistributionError> {
-        let mut sums = Sums::new();
+        let mut sums = Sums::new(runs.len() as u64);
         for run in &runs {
             sums.add(run)?;
         }
@@ -88,9 +91,12 @@ struct Sums {
 }
 
 impl Sums {
-    fn new() -> Self {
+    fn new(wanted: u64) -> Self {
         Self {
-            summary: SetSummary::default(),
+            summary: SetSummary {
+                wanted,
+                ..SetSummary::default()
+            },
             ack_latency: latency_histogram(),
             response_time: latency_histogram(),
         }
@@ -126,7 +132,7 @@ impl Sums {
 
     fn finish(self, partial: bool) -> SetSummary {
         let mut summary = self.summary;
-        summary.partial |= partial;
+        summary.partial |= partial || summary.runs < summary.wanted;
         summary.ack_latency_ns = Distribution::of(&self.ack_latency);
         summary.response_time_ns = Distribution::of(&self.response_time);
         summary
@@ -148,11 +154,11 @@ pub struct SetWriter<W: Write> {
 }
 
 impl<W: Write> SetWriter<W> {
-    /// Begins a set on `out`; buffer it.
+    /// Begins a set of `wanted` runs on `out`; buffer it. With fewer the set is partial.
     ///
     /// # Errors
     /// When `out` refuses.
-    pub fn new(mut out: W) -> io::Result<Self> {
+    pub fn new(mut out: W, wanted: u64) -> io::Result<Self> {
         let version = env!("CARGO_PKG_VERSION");
         write!(
             out,
@@ -160,7 +166,7 @@ impl<W: Write> SetWriter<W> {
         )?;
         Ok(Self {
             out,
-            sums: Sums::new(),
+            sums: Sums::new(wanted),
         })
     }
 
@@ -176,7 +182,8 @@ impl<W: Write> SetWriter<W> {
         Ok(())
     }
 
-    /// Writes the summary; gives it and `out` back. `partial`: runs are missing.
+    /// Writes the summary; gives it and `out` back. `partial`: something ended the command early,
+    /// even where no run is missing.
     ///
     /// # Errors
     /// When `out` refuses.
@@ -228,7 +235,7 @@ mod tests {
     fn a_set_written_run_by_run_is_the_set() {
         let runs = [unexpected(), RunResult::new(record())];
         for count in 0..=2 {
-            let mut writer = SetWriter::new(Vec::new()).unwrap();
+            let mut writer = SetWriter::new(Vec::new(), count as u64).unwrap();
             for run in &runs[..count] {
                 writer.add(run).unwrap();
             }
@@ -247,7 +254,11 @@ mod tests {
         part.partial = true;
         let set = RunSet::new(vec![RunResult::new(part)]).unwrap();
         assert!(set.summary.partial);
-        let writer = SetWriter::new(Vec::new()).unwrap();
-        assert!(writer.finish(true).unwrap().0.partial);
+        for (wanted, ended_early, partial) in [(0, false, false), (0, true, true), (2, false, true)]
+        {
+            let writer = SetWriter::new(Vec::new(), wanted).unwrap();
+            let (summary, _) = writer.finish(ended_early).unwrap();
+            assert_eq!((summary.wanted, summary.partial), (wanted, partial));
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! The summary on a terminal: the verdict first, then what was counted, then how fast it was.
 //!
-//! Leans on `result` and `set`. Colour is the caller's choice: only where a person looks.
+//! Leans on `result`, `set` and `rows`. Colour is the caller's choice: only where a person looks.
 
 use std::fmt::Write as _;
 
-use super::text::{byte_rate, count, duration, percent, printable, short};
+use super::rows::{QUANTILES, notes, quantiles, seconds, total_rows, whose};
+use super::text::{byte_rate, count, duration, mebibytes, percent, printable, short};
 use super::verdict::word;
 use super::{RunResult, RunSet, SetSummary, Verdict};
 use crate::measure::Distribution;
@@ -91,9 +92,14 @@ impl SetTable {
                 let _ = writeln!(text, "… and {} more {what}", count((seen - most) as u64));
             }
         }
+        let wanted = if summary.wanted > summary.runs {
+            format!(" of {}", count(summary.wanted))
+        } else {
+            String::new()
+        };
         let _ = writeln!(
             text,
-            "{} runs{}: {} as expected, {} not; pass {}, violation {}, stall {}, failed {}",
+            "{}{wanted} runs{}: {} as expected, {} not; pass {}, violation {}, stall {}, failed {}",
             count(summary.runs),
             if summary.partial {
                 self.paint.notable(" (partial: ended early)")
@@ -223,98 +229,6 @@ fn more(all: usize, what: &str) -> Option<String> {
     (all > TOLD).then(|| format!("… and {} more {what}", all - TOLD))
 }
 
-/// ` (publisher 1, batch 2)`, or what of it is known.
-pub(super) fn whose(publisher: Option<u32>, batch: Option<u32>) -> String {
-    match (publisher, batch) {
-        (None, None) => String::new(),
-        (Some(publisher), None) => format!(" (publisher {publisher})"),
-        (None, Some(batch)) => format!(" (batch {batch})"),
-        (Some(publisher), Some(batch)) => format!(" (publisher {publisher}, batch {batch})"),
-    }
-}
-
-/// A moment of the run, to the microsecond.
-pub(super) fn seconds(nanoseconds: u64) -> String {
-    format!("{:.6} s", nanoseconds as f64 / 1e9)
-}
-
-/// The totals of a run by name: the same in every telling of it.
-pub(super) fn total_rows(result: &RunResult) -> Vec<(&'static str, String)> {
-    let totals = &result.totals;
-    let known = |value: Option<u64>| value.map_or_else(|| "not looked at".to_owned(), count);
-    let mut rows = vec![
-        ("offered", count(totals.offered)),
-        ("published", count(totals.published)),
-        ("acknowledged", count(totals.acknowledged)),
-        ("stored", known(totals.stored)),
-        ("lost", known(totals.lost)),
-        ("unacknowledged", count(totals.unacknowledged)),
-        ("gaps", gap_text(result)),
-        ("duplicates", count(totals.duplicates)),
-        ("errors", error_text(result)),
-        ("pings", count(totals.pings)),
-        ("stalls", count(totals.stalls)),
-        ("batches", batch_text(result)),
-    ];
-    if totals.stored_again > 0 {
-        rows.push(("stored again", count(totals.stored_again)));
-    }
-    if !totals.dropped.is_empty() {
-        let causes = totals.dropped.iter();
-        let causes =
-            causes.map(|(cause, frames)| format!("{} {}", count(*frames), printable(cause)));
-        rows.push(("frames lost", causes.collect::<Vec<_>>().join(", ")));
-    }
-    rows
-}
-
-fn gap_text(result: &RunResult) -> String {
-    let totals = &result.totals;
-    if totals.gaps == 0 {
-        return "0".to_owned();
-    }
-    format!(
-        "{} ({} missing, {})",
-        count(totals.gaps),
-        count(totals.missing),
-        percent(result.gap_rate)
-    )
-}
-
-fn error_text(result: &RunResult) -> String {
-    let errors = &result.totals.errors;
-    if errors.is_empty() {
-        return "0".to_owned();
-    }
-    let each = errors.iter();
-    let each = each.map(|(code, times)| format!("{} x {code}", count(*times)));
-    each.collect::<Vec<_>>().join(", ")
-}
-
-fn batch_text(result: &RunResult) -> String {
-    let batches = &result.totals.batches;
-    let mut text = count(batches.started);
-    let endings: Vec<String> = batches
-        .endings
-        .iter()
-        .map(|ending| {
-            let code = match ending.code {
-                0 => String::new(),
-                code => format!(" {code}"),
-            };
-            format!(
-                "{} {}{code}",
-                count(ending.batches),
-                ending.outcome.as_str()
-            )
-        })
-        .collect();
-    if !endings.is_empty() {
-        let _ = write!(text, " ({})", endings.join(", "));
-    }
-    text
-}
-
 /// Two columns of totals.
 fn counts(result: &RunResult) -> Vec<String> {
     let rows = total_rows(result);
@@ -365,25 +279,13 @@ fn speed(result: &RunResult) -> Vec<String> {
         result
             .cost
             .peak_rss_bytes
-            .map_or_else(String::new, |bytes| {
-                format!(", {:.0} MiB", bytes as f64 / f64::from(1 << 20))
-            }),
+            .map_or_else(String::new, |bytes| format!(", {}", mebibytes(bytes))),
     ));
     if let Some(hash) = &result.trace_hash {
         lines.push(format!("trace          {}", printable(hash)));
     }
-    let groups = result.groups.iter();
-    let notes = groups.filter_map(|group| {
-        let note = group.note.as_ref()?;
-        Some(format!("{}: {}", printable(&group.name), printable(note)))
-    });
-    lines.extend(notes.map(|note| format!("note           {note}")));
-    lines.extend(
-        result
-            .notes
-            .iter()
-            .map(|note| format!("note           {}", printable(note))),
-    );
+    let notes = notes(result);
+    lines.extend(notes.map(|note| format!("note           {}", printable(&note))));
     lines
 }
 
@@ -392,23 +294,13 @@ fn latency_lines(latency: &Distribution, response: &Distribution) -> Vec<String>
         return vec!["ack latency    nothing measured".to_owned()];
     }
     let row = |name: &str, distribution: &Distribution| {
-        let cells = [
-            distribution.p50,
-            distribution.p90,
-            distribution.p99,
-            distribution.p999,
-            distribution.max,
-        ];
-        let cells: String = cells
+        let cells: String = quantiles(distribution)
             .iter()
             .map(|value| format!("{:>10}", duration(*value)))
             .collect();
         format!("{name:<15}{cells}")
     };
-    let head: String = ["p50", "p90", "p99", "p99.9", "max"]
-        .iter()
-        .map(|name| format!("{name:>10}"))
-        .collect();
+    let head: String = QUANTILES.iter().map(|name| format!("{name:>10}")).collect();
     vec![
         format!("{:<15}{head}", ""),
         row("ack latency", latency),

@@ -119,6 +119,11 @@ pub(super) fn byte_rate(value: f64) -> String {
     format!("{digits} {letter}B/s")
 }
 
+/// Bytes of memory: `34 MiB`.
+pub(super) fn mebibytes(bytes: u64) -> String {
+    format!("{:.0} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
 /// A part of one in percent: `0 %`, `0.0123 %`, `12.5 %`.
 pub(super) fn percent(part: f64) -> String {
     format!("{} %", three_digits(part * 100.0))
@@ -172,6 +177,7 @@ mod tests {
         assert_eq!(short(12_345.0), "12.3k");
         assert_eq!(byte_rate(1_024.0), "1.02 kB/s");
         assert_eq!(byte_rate(10.0), "10 B/s");
+        assert_eq!(mebibytes(34 << 20), "34 MiB");
         assert_eq!(percent(0.000_123), "0.0123 %");
         assert_eq!(percent(1.0), "100 %");
         assert_eq!(three_digits(f64::NAN), "0");

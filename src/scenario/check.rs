@@ -5,8 +5,9 @@
 
 use serde_json::Value;
 
-use super::error::{Problem, shown};
+use super::error::Problem;
 use super::path::KeyPath;
+use super::shown::shown;
 use super::subjects::{check_group_subjects, check_stream_subjects};
 use super::{
     Arrival, ClientKind, Defect, Discard, Expect, ExpectedVerdict, Fault, FaultAction, FaultPlace,

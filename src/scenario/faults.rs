@@ -11,18 +11,18 @@ use crate::units::Span;
 pub struct Fault {
     /// What happens.
     pub action: FaultAction,
-    /// Where it happens; not for `cut`.
+    /// Where it happens; not for `cut` and `hold`.
     #[serde(default)]
     pub place: FaultPlace,
-    /// Which frames are meant; not for `cut`.
+    /// Which frames are meant; not for `cut` and `hold`.
     pub frame: Option<FrameKind>,
     /// The publisher whose frames are meant, from 0; absent: each publisher, counted apart.
     #[schemars(range(min = 0, max = 99_999))]
     pub publisher: Option<u32>,
-    /// The n-th such frame, from 1; absent: the first.
+    /// The n-th such frame, from 1; absent: the first. Not for `cut` and `hold`.
     #[schemars(range(min = 1, max = 9_223_372_036_854_775_807_u64))]
     pub nth: Option<u64>,
-    /// So many frames from the n-th on; not for `cut`.
+    /// So many frames from the n-th on; not for `cut` and `hold`.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 9_223_372_036_854_775_807_u64))]
     pub count: u64,
@@ -30,10 +30,11 @@ pub struct Fault {
     /// how much later the copy does.
     #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1h"))]
     pub delay: Option<Span>,
-    /// When a link is cut; `cut` only, and it needs this.
+    /// When the link goes down; for `cut` and `hold`, which need this, and for nothing else.
     #[schemars(extend("x-minimum" = "0s", "x-maximum" = "24h"))]
     pub from: Option<Span>,
-    /// When it heals, after `from`; absent: never. `cut` only.
+    /// When the link is back, after `from`; for `cut`, where absent means never, and for `hold`,
+    /// which needs this.
     #[schemars(extend("x-minimum" = "0s", "x-maximum" = "24h"))]
     pub until: Option<Span>,
 }

@@ -5,7 +5,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::path::Lines;
+use super::lines::Lines;
 use super::{DiskSettings, Fault, NetworkSettings, Publishers, ServerSettings, StreamSettings};
 use crate::units::Span;
 

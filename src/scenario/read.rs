@@ -10,10 +10,12 @@ use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::check::{check_keys_written, check_settings};
-use super::error::{InputError, Problem, shown};
-use super::path::{KeyPath, Lines, line_at, value_and_lines};
+use super::error::{InputError, Problem};
+use super::lines::{Lines, line_at, value_and_lines};
+use super::path::KeyPath;
 use super::set;
 use super::shape::check_shape;
+use super::shown::shown;
 use super::{Scenario, Settings};
 
 /// Largest file that is read.

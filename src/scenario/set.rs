@@ -4,10 +4,12 @@
 
 use serde_json::{Map, Value};
 
-use super::error::{Problem, shown};
-use super::path::{KeyPath, Step, value_and_lines};
+use super::error::Problem;
+use super::lines::value_and_lines;
+use super::path::{KeyPath, Step};
 use super::schema::{definition_name, scenario_schema};
 use super::shape::unknown;
+use super::shown::shown;
 
 /// Makes the change `key=value` in `file`.
 pub(super) fn change(file: &mut Value, change: &str) -> Result<(), Problem> {

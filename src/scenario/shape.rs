@@ -5,9 +5,10 @@
 
 use serde_json::{Map, Value};
 
-use super::error::{Problem, shown};
+use super::error::Problem;
 use super::path::KeyPath;
 use super::schema::{definition_name, scenario_schema};
+use super::shown::shown;
 use crate::units::{BitRate, Bytes, Span};
 
 /// Checks a whole file.

@@ -2,8 +2,9 @@
 //!
 //! Leans on the settings structs.
 
-use super::error::{Problem, shown};
+use super::error::Problem;
 use super::path::KeyPath;
+use super::shown::shown;
 use super::{Publishers, StreamSettings};
 
 /// Most comparisons for one group that finding uncovered subjects one by one may take: files are

@@ -613,7 +613,7 @@ fn each_world_refuses_what_it_cannot_do() {
         error.starts_with("f.toml:5: stream.replicas: 3 replicas are not simulated yet"),
         "{error}"
     );
-    assert!(replicas.check_live().is_ok());
+    assert!(replicas.check_live(true).is_ok());
     assert!(replicas.says("stream.replicas") && !replicas.says("stream.name"));
     assert!(parse("[stream]\nreplicas = 1").says("stream.replicas"));
     let extra = parse("client = \"jetstream-extra\"");
@@ -622,19 +622,41 @@ fn each_world_refuses_what_it_cannot_do() {
         error.starts_with("f.toml:4: publishers[0].client: jetstream-extra runs live only; "),
         "{error}"
     );
-    assert!(extra.check_live().is_ok());
-    for section in [
-        "[server]",
-        "[disk]",
-        "[network]",
-        "[[faults]]\naction = \"cut\"\nfrom = \"0s\"",
-    ] {
-        let modelled = parse(section);
-        let error = modelled.check_live().unwrap_err().to_string();
+    assert!(extra.check_live(true).is_ok());
+    assert_eq!(
+        extra.settings.not_simulated().unwrap().0,
+        "publishers[0].client"
+    );
+    assert_eq!(parse("").settings.not_simulated(), None);
+    for section in ["server", "disk", "network"] {
+        let modelled = parse(&format!("[{section}]"));
+        let notes = modelled.check_live(false).unwrap();
+        assert!(
+            notes.len() == 1 && notes[0].starts_with(&format!("[{section}] describes")),
+            "{notes:?}"
+        );
+        let error = modelled.check_live(true).unwrap_err().to_string();
         assert!(
             error.starts_with("f.toml:4: ") && error.contains("for the simulator only"),
             "{error}"
         );
+        assert!(modelled.check_simulatable().is_ok());
+    }
+    for (section, place) in [
+        (
+            "[[faults]]\naction = \"cut\"\nfrom = \"0s\"",
+            "f.toml:4: faults: ",
+        ),
+        (
+            "[server]\ndefects = [\"store-twice\"]",
+            "f.toml:5: server.defects: ",
+        ),
+    ] {
+        let modelled = parse(section);
+        for strict in [false, true] {
+            let error = modelled.check_live(strict).unwrap_err().to_string();
+            assert!(error.starts_with(place), "{error}");
+        }
         assert!(modelled.check_simulatable().is_ok());
     }
 }

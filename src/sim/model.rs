@@ -8,8 +8,8 @@ use crate::load::publisher_settings;
 use crate::machine::Time;
 use crate::net::disk::Disk;
 use crate::scenario::{
-    ClientKind, Defect, Discard, DiskSettings, Publishers, ServerSettings, Settings, Storage,
-    StreamSettings, SyncPolicy,
+    Defect, Discard, DiskSettings, Publishers, ServerSettings, Settings, Storage, StreamSettings,
+    SyncPolicy,
 };
 use crate::server::api::ApiRequest;
 use crate::server::{Action, Server, ServerDefect, ServerModel};
@@ -22,22 +22,8 @@ use crate::stream::config;
 pub(super) fn server(settings: &Settings) -> Result<Server, SimError> {
     let wanted = settings.server.clone().unwrap_or_default();
     let disk = settings.disk.clone().unwrap_or_default();
-    if settings.stream.replicas != 1 {
-        return Err(SimError::new(
-            "stream.replicas",
-            "the simulator models one replica for now; allowed is 1",
-        ));
-    }
-    if let Some((index, _)) = settings
-        .publishers
-        .iter()
-        .enumerate()
-        .find(|(_, group)| group.client != ClientKind::Core)
-    {
-        let key = format!("publishers[{index}].client");
-        let message = "the event lane runs tidegate's own client; allowed is \"core\" \
-                       (\"jetstream-extra\" runs with `tidegate live`)";
-        return Err(SimError::new(&key, message));
+    if let Some((key, message)) = settings.not_simulated() {
+        return Err(SimError::new(&key, &message));
     }
     let mut server = Server::new(server_model(&wanted, &disk));
     let mut facts: Vec<Action> = Vec::new();

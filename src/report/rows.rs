@@ -1,0 +1,129 @@
+//! What is told of a run, by name: the same on a terminal and on a page.
+//!
+//! Leans on `result` and `text`.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use super::RunResult;
+use super::text::{count, percent, printable};
+use crate::measure::Distribution;
+
+/// ` (publisher 1, batch 2)`, or what of it is known.
+pub(super) fn whose(publisher: Option<u32>, batch: Option<u32>) -> String {
+    match (publisher, batch) {
+        (None, None) => String::new(),
+        (Some(publisher), None) => format!(" (publisher {publisher})"),
+        (None, Some(batch)) => format!(" (batch {batch})"),
+        (Some(publisher), Some(batch)) => format!(" (publisher {publisher}, batch {batch})"),
+    }
+}
+
+/// A moment of the run, to the microsecond.
+pub(super) fn seconds(nanoseconds: u64) -> String {
+    format!("{:.6} s", nanoseconds as f64 / 1e9)
+}
+
+/// The totals of a run by name: the same in every telling of it.
+pub(super) fn total_rows(result: &RunResult) -> Vec<(&'static str, String)> {
+    let totals = &result.totals;
+    let known = |value: Option<u64>| value.map_or_else(|| "not looked at".to_owned(), count);
+    let mut rows = vec![
+        ("offered", count(totals.offered)),
+        ("published", count(totals.published)),
+        ("acknowledged", count(totals.acknowledged)),
+        ("stored", known(totals.stored)),
+        ("lost", known(totals.lost)),
+        ("unacknowledged", count(totals.unacknowledged)),
+        ("gaps", gap_text(result)),
+        ("duplicates", count(totals.duplicates)),
+        ("errors", error_text(result)),
+        ("pings", count(totals.pings)),
+        ("stalls", count(totals.stalls)),
+        ("batches", batch_text(result)),
+    ];
+    if let Some(under_way) = totals.under_way.filter(|messages| *messages > 0) {
+        rows.push(("under way", count(under_way)));
+    }
+    if totals.stored_again > 0 {
+        rows.push(("stored again", count(totals.stored_again)));
+    }
+    if !totals.dropped.is_empty() {
+        let causes = totals.dropped.iter();
+        let causes =
+            causes.map(|(cause, frames)| format!("{} {}", count(*frames), printable(cause)));
+        rows.push(("frames lost", causes.collect::<Vec<_>>().join(", ")));
+    }
+    rows
+}
+
+fn gap_text(result: &RunResult) -> String {
+    let totals = &result.totals;
+    if totals.gaps == 0 {
+        return "0".to_owned();
+    }
+    format!(
+        "{} ({} missing, {})",
+        count(totals.gaps),
+        count(totals.missing),
+        percent(result.gap_rate)
+    )
+}
+
+fn error_text(result: &RunResult) -> String {
+    let errors = &result.totals.errors;
+    if errors.is_empty() {
+        return "0".to_owned();
+    }
+    let each = errors.iter();
+    let each = each.map(|(code, times)| format!("{} x {code}", count(*times)));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+fn batch_text(result: &RunResult) -> String {
+    let batches = &result.totals.batches;
+    let mut text = count(batches.started);
+    let endings: Vec<String> = batches
+        .endings
+        .iter()
+        .map(|ending| {
+            let code = match ending.code {
+                0 => String::new(),
+                code => format!(" {code}"),
+            };
+            format!(
+                "{} {}{code}",
+                count(ending.batches),
+                ending.outcome.as_str()
+            )
+        })
+        .collect();
+    if !endings.is_empty() {
+        let _ = write!(text, " ({})", endings.join(", "));
+    }
+    text
+}
+
+/// What a reader has to know, of the run and of its groups; foreign text as it came.
+pub(super) fn notes(result: &RunResult) -> impl Iterator<Item = Cow<'_, str>> {
+    let groups = result.groups.iter().filter_map(|group| {
+        let note = group.note.as_ref()?;
+        Some(Cow::Owned(format!("{}: {note}", group.name)))
+    });
+    let run = result.notes.iter();
+    run.map(|note| Cow::Borrowed(note.as_str())).chain(groups)
+}
+
+/// What is told of every distribution, in this order; see [`quantiles`].
+pub(super) const QUANTILES: [&str; 5] = ["p50", "p90", "p99", "p99.9", "max"];
+
+/// The values of [`QUANTILES`].
+pub(super) const fn quantiles(distribution: &Distribution) -> [u64; 5] {
+    [
+        distribution.p50,
+        distribution.p90,
+        distribution.p99,
+        distribution.p999,
+        distribution.max,
+    ]
+}
