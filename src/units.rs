@@ -78,7 +78,7 @@ fn parse(text: &str, units: &[(&str, u64)], bare: Option<u64>) -> Option<u64> {
         fraction.parse().ok()?
     };
     let scaled = fraction * u128::from(factor);
-    if scaled % scale != 0 {
+    if !scaled.is_multiple_of(scale) {
         return None;
     }
     whole

@@ -159,12 +159,12 @@ impl Judge for EveryPublisherEnds {
             Event::Stored { sequence, .. }
             | Event::Deduplicated { sequence, .. }
             | Event::Rejected { sequence, .. } => {
-                self.end_received |= self.commit == Some(sequence)
+                self.end_received |= self.commit == Some(sequence);
             }
             Event::Blocked { .. } => self.wait = Some((Wait::Gate, at)),
             // A publisher that ends at its gate is not unblocked before.
             Event::Unblocked { .. } if matches!(self.wait, Some((Wait::Gate, _))) => {
-                self.wait = None
+                self.wait = None;
             }
             Event::GapSeen { .. } | Event::ErrorSeen { .. } => self.trouble(at),
             Event::AtRest { .. } => self.at_rest = true,

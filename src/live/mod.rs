@@ -27,6 +27,6 @@ pub use fetch::{DEFAULT_VERSION, Server, Source, Surroundings, find_server};
 pub use fleet::{Ended, PublisherFailure};
 pub use interrupt::Interrupts;
 pub use local::{LocalServers, Options};
-pub use run::{LiveOutcome, RunOptions, check_scenario, run};
+pub use run::{LiveOutcome, RunOptions, run};
 pub use target::Target;
 pub use verify::{Finding, ReadBack};

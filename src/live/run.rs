@@ -53,44 +53,6 @@ impl LiveOutcome {
     }
 }
 
-/// Whether a live run can do what the file asks for; gives notes on what it leaves out.
-///
-/// Faults and defects are for the simulator alone and refuse the file. Descriptions of server, disk
-/// and network are left out with a note, since the real ones take their place; `strict` refuses
-/// them, too.
-///
-/// # Errors
-/// The file has something that a live run cannot do.
-pub fn check_scenario(scenario: &Scenario, strict: bool) -> Result<Vec<String>, LiveError> {
-    let settings = &scenario.settings;
-    let server = settings.server.as_ref();
-    let refused = [
-        ("[[faults]]", !settings.faults.is_empty()),
-        (
-            "server.defects",
-            server.is_some_and(|server| !server.defects.is_empty()),
-        ),
-    ];
-    let left_out = [
-        ("[server]", server.is_some()),
-        ("[disk]", settings.disk.is_some()),
-        ("[network]", settings.network.is_some()),
-    ];
-    let strictly = left_out.iter().filter(|_| strict);
-    if let Some((section, _)) = refused.iter().chain(strictly).find(|(_, there)| *there) {
-        return Err(LiveError::Scenario {
-            file: scenario.file.clone(),
-            message: format!("{section} is for the simulator; run this file with `tidegate sim`"),
-        });
-    }
-    let sections = left_out.iter().filter(|(_, there)| *there);
-    Ok(sections
-        .map(|(section, _)| {
-            format!("{section} describes the simulated surroundings; a live run leaves it out")
-        })
-        .collect())
-}
-
 /// Runs `scenario` against `target` and tells everything to `observers`.
 ///
 /// A signal, or the time limit of the file, lets publishers end their batches; the outcome says so.

@@ -30,7 +30,7 @@ pub(crate) fn files(folder: &str) -> Vec<String> {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut files: Vec<_> = std::fs::read_dir(&root)
         .unwrap_or_else(|error| panic!("{}: {error}", root.display()))
-        .map(|entry| entry.unwrap().path())
+        .map(|entry| entry.expect("an entry of the folder").path())
         .filter(|path| {
             path.extension()
                 .is_some_and(|extension| extension == "toml")
