@@ -116,7 +116,7 @@ impl Host {
                 (_, false) => self.next_batch(Outcome::Abandoned, BatchSequence(0), now, shared),
                 (Commit::None, true) => self.leave(Outcome::Abandoned, shared),
                 (Commit::Eob | Commit::Message, true) => {
-                    self.step(publisher::Input::CommitEob, shared)
+                    self.step(publisher::Input::CommitEob, shared);
                 }
             },
             Step::Done => {
