@@ -4,8 +4,9 @@
 //! machine's timers while it waits. Leans on `client`, `batch` and the words of `nats`.
 
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use async_nats::client::traits::Publisher as _;
@@ -102,10 +103,10 @@ impl<'w, W: Witness> CoreClient<'w, W> {
             };
             now = self.teller.now_roughly();
             while let Some(message) = self.inbox.next().now_or_never() {
-                self.take_in(now, message).await?;
+                now = self.take_in(now, message).await?;
             }
             self.machine.step(now, input, &mut self.actions);
-            self.perform(now).await?;
+            now = self.perform(now).await?;
             if !self.machine.is_ready() {
                 now = self.settle(now).await?;
             } else if turn.is_over() {
@@ -127,8 +128,7 @@ impl<'w, W: Witness> CoreClient<'w, W> {
                 woken = self.wait(now) => woken,
                 () = &mut pause => return Ok(self.teller.now()),
             };
-            now = self.teller.now();
-            self.act_on(now, woken).await?;
+            now = self.act_on(self.teller.now(), woken).await?;
         }
     }
 
@@ -136,8 +136,7 @@ impl<'w, W: Witness> CoreClient<'w, W> {
     async fn settle(&mut self, mut now: Time) -> Result<Time, BatchEnd> {
         while !self.machine.is_ready() {
             let woken = self.wait(now).await;
-            now = self.teller.now();
-            self.act_on(now, woken).await?;
+            now = self.act_on(self.teller.now(), woken).await?;
         }
         Ok(now)
     }
@@ -153,7 +152,9 @@ impl<'w, W: Witness> CoreClient<'w, W> {
         }
     }
 
-    async fn act_on(&mut self, now: Time, woken: Woken) -> Result<(), BatchEnd> {
+    /// Says what time it is afterwards, as do the two below: a connection may let itself be waited
+    /// for.
+    async fn act_on(&mut self, now: Time, woken: Woken) -> Result<Time, BatchEnd> {
         match woken {
             Woken::Frame(message) => self.take_in(now, message).await,
             Woken::Due(due) => {
@@ -168,7 +169,7 @@ impl<'w, W: Witness> CoreClient<'w, W> {
         &mut self,
         now: Time,
         message: Option<async_nats::Message>,
-    ) -> Result<(), BatchEnd> {
+    ) -> Result<Time, BatchEnd> {
         let Some(message) = message else {
             return Err(self.client_error(now, "the subscription was closed".to_owned()));
         };
@@ -182,7 +183,7 @@ impl<'w, W: Witness> CoreClient<'w, W> {
         self.perform(now).await
     }
 
-    async fn perform(&mut self, now: Time) -> Result<(), BatchEnd> {
+    async fn perform(&mut self, mut now: Time) -> Result<Time, BatchEnd> {
         let mut actions = std::mem::take(&mut self.actions);
         for action in actions.drain(..) {
             match action {
@@ -190,10 +191,8 @@ impl<'w, W: Witness> CoreClient<'w, W> {
                     operation,
                     sequence,
                 } => {
-                    let outbound = self.outbound(now, operation, sequence)?;
-                    if let Err(error) = self.connection.publish_message(outbound).await {
-                        return Err(self.client_error(now, error.to_string()));
-                    }
+                    let sent = self.send(now, operation, sequence).await;
+                    now = sent.map_err(|reason| self.not_taken(sequence, reason))?;
                 }
                 Action::Ready => {}
                 Action::Blocked => self.teller.blocked(now),
@@ -205,34 +204,65 @@ impl<'w, W: Witness> CoreClient<'w, W> {
             }
         }
         self.actions = actions;
-        Ok(())
+        Ok(now)
     }
 
-    /// The message that the machine wants sent, told as sent.
-    fn outbound(
+    /// Sends what the machine wants sent, and tells it once the connection has taken it; says when
+    /// that was.
+    async fn send(
         &mut self,
         now: Time,
         operation: Operation,
         sequence: BatchSequence,
-    ) -> Result<OutboundMessage, BatchEnd> {
+    ) -> Result<Time, String> {
         let (message, intended) = if operation.stores() {
             self.held.take()
         } else {
             self.control_message(now)
         }
-        .ok_or_else(|| self.client_error(now, "nothing to publish".to_owned()))?;
+        .ok_or_else(|| "nothing to publish".to_owned())?;
         if self.first_subject.is_none() {
             self.first_subject = Some(message.subject.clone());
         }
-        self.teller
-            .published(now, operation, sequence, message.payload.len(), intended);
-        let reply = self.replies.subject(sequence, operation);
-        Ok(OutboundMessage {
+        let bytes = message.payload.len();
+        let outbound = OutboundMessage {
             subject: message.subject,
-            reply: Some(reply),
+            reply: Some(self.replies.subject(sequence, operation)),
             payload: message.payload,
             headers: message.headers,
-        })
+        };
+        let (taken, at) = {
+            let mut sending = pin!(self.connection.publish_message(outbound));
+            match poll_fn(|context| Poll::Ready(sending.as_mut().poll(context))).await {
+                Poll::Ready(taken) => (taken, now),
+                Poll::Pending => (sending.await, self.teller.now()),
+            }
+        };
+        taken.map_err(|error| error.to_string())?;
+        self.teller
+            .published(at, operation, sequence, bytes, intended);
+        Ok(at)
+    }
+
+    /// The batch ends when the connection does not take a message, as an application would that
+    /// gets the error: it names no message that could be sent instead. What the machine had decided
+    /// for after the send never comes to pass.
+    fn not_taken(&mut self, sequence: BatchSequence, reason: String) -> BatchEnd {
+        let now = self.teller.now();
+        let mut follow_up = Vec::new();
+        self.machine
+            .step(now, Input::PublishFailed(sequence), &mut follow_up);
+        let ended = follow_up.iter().find_map(|action| match action {
+            Action::Ended(end) => Some(*end),
+            Action::Publish { .. } | Action::Ready | Action::Blocked | Action::Unblocked => None,
+        });
+        match ended {
+            Some(end) => {
+                self.teller.acknowledged = end.acknowledged;
+                self.teller.ended(now, end.outcome, end.code, reason)
+            }
+            None => self.client_error(now, reason),
+        }
     }
 
     /// The message of a ping or an end of batch: its payload is never stored.
@@ -320,6 +350,10 @@ impl Replies {
         Subject::from_utf8(bytes).unwrap_or_else(|_| Subject::from(self.text.as_str()))
     }
 }
+
+#[cfg(test)]
+#[path = "core_tests.rs"]
+mod played;
 
 #[cfg(test)]
 mod tests {
