@@ -49,7 +49,7 @@ until = "4ms"
 
 /// Trace hash of [`BUSY`] at seed 7: the same on every machine. It changes only with the encoding
 /// of events or with the model.
-const BUSY_AT_SEED_7: u64 = 0x7e37_d1ed_4a68_12c9;
+const BUSY_AT_SEED_7: u64 = 0x819a_30e4_84fd_450a;
 
 fn hash(text: &str, seed: u64) -> u64 {
     common::run(text, seed).seen.trace_hash
