@@ -30,7 +30,7 @@ fix: ## Formats; writes the JSON Schemas and the list of third-party crates anew
 	TIDEGATE_WRITE_SCHEMAS=1 $(CARGO) test --locked --test schema schema_is_current
 	TIDEGATE_WRITE_THIRD_PARTY=1 $(CARGO) test --locked --test third_party list_of_crates
 
-bench: ## Benchmarks; speed is judged here and never in tests
+bench: ## Benchmarks of the event lane and of the live generator; speed is judged here and never in tests
 	$(CARGO) bench --locked
 
 soak: ## Every scenario with many seeds, then every fuzz target for a while

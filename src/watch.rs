@@ -10,7 +10,8 @@ use crate::scenario::{ClientKind, Publishers, Settings};
 
 /// The watchers of one run.
 pub struct Watch<'a> {
-    hash: TraceHasher,
+    /// Only where a run can be repeated: the simulator.
+    hash: Option<TraceHasher>,
     judges: Judges,
     recorder: Recorder,
     extra: Option<&'a mut dyn Observer>,
@@ -19,10 +20,8 @@ pub struct Watch<'a> {
 /// What they saw.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// Equal hashes mean equal runs, event for event.
-    pub trace_hash: u64,
-    /// Events hashed.
-    pub events: u64,
+    /// Equal hashes mean equal runs, event for event; none for a live run, which cannot be repeated.
+    pub trace_hash: Option<u64>,
     /// What the judges found.
     pub findings: Findings,
     /// What was measured.
@@ -62,7 +61,7 @@ impl<'a> Watch<'a> {
             std::iter::repeat_n(manner, group.count as usize)
         };
         Self {
-            hash: TraceHasher::default(),
+            hash: server_watched.then(TraceHasher::default),
             judges: Judges::new(
                 settings.publishers.iter().flat_map(manners).collect(),
                 server_watched,
@@ -83,8 +82,7 @@ impl<'a> Watch<'a> {
         let findings = self.judges.finish(end);
         summary.totals.stalls = findings.stalls.len() as u64;
         Seen {
-            events: self.hash.events(),
-            trace_hash: self.hash.finish(),
+            trace_hash: self.hash.map(TraceHasher::finish),
             findings,
             summary,
         }
@@ -93,7 +91,9 @@ impl<'a> Watch<'a> {
 
 impl Observer for Watch<'_> {
     fn see(&mut self, at: Time, event: &Event) {
-        self.hash.see(at, event);
+        if let Some(hash) = &mut self.hash {
+            hash.see(at, event);
+        }
         self.judges.see(at, event);
         self.recorder.see(at, event);
         if let Some(extra) = &mut self.extra {

@@ -52,7 +52,10 @@ until = "4ms"
 const BUSY_AT_SEED_7: u64 = 0x819a_30e4_84fd_450a;
 
 fn hash(text: &str, seed: u64) -> u64 {
-    common::run(text, seed).seen.trace_hash
+    common::run(text, seed)
+        .seen
+        .trace_hash
+        .expect("a simulated run has a hash")
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn every_scenario_gives_what_its_file_expects() {
                 world: World::Sim,
                 file: file.clone(),
                 seed,
-                trace_hash: Some(outcome.seen.trace_hash),
+                trace_hash: outcome.seen.trace_hash,
                 partial: outcome.partial,
                 unfinished: outcome.unfinished,
                 summary: outcome.seen.summary,

@@ -38,8 +38,7 @@ pub(super) fn record(run: Run<'_>, seen: Seen) -> RunRecord {
         world: run.world,
         file: run.scenario.file.clone(),
         seed: run.seed.0,
-        // A live run cannot be repeated event for event.
-        trace_hash: (run.world == World::Sim).then_some(trace_hash),
+        trace_hash,
         partial: run.partial,
         unfinished: run.unfinished,
         summary,

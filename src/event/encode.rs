@@ -206,7 +206,6 @@ impl Event {
 pub struct TraceHasher {
     hasher: Xxh3,
     words: Vec<u64>,
-    events: u64,
 }
 
 /// Words that are hashed at once, and how many are turned into bytes at a time.
@@ -218,17 +217,11 @@ impl Default for TraceHasher {
         Self {
             hasher: Xxh3::new(),
             words: Vec::with_capacity(BULK),
-            events: 0,
         }
     }
 }
 
 impl TraceHasher {
-    /// How many events have been seen.
-    pub const fn events(&self) -> u64 {
-        self.events
-    }
-
     /// The hash of all events seen.
     pub fn finish(mut self) -> u64 {
         self.flush();
@@ -251,7 +244,6 @@ impl Observer for TraceHasher {
     #[inline]
     fn see(&mut self, at: Time, event: &Event) {
         self.words.extend_from_slice(&event.encode(at));
-        self.events += 1;
         if self.words.len() >= BULK {
             self.flush();
         }
