@@ -838,7 +838,7 @@ fn a_signal_in_a_set_leaves_what_is_finished_and_the_partial_run() {
     signal(&child, "INT");
     let done = wait(child).expect(130);
     assert!(
-        done.out.contains("2 runs (partial: ended early)"),
+        done.out.contains("2 of 3 runs (partial: ended early)"),
         "{}",
         done.out
     );
