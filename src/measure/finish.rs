@@ -2,9 +2,11 @@
 //!
 //! Leans on its siblings in `measure` and the words of `event`.
 
-use super::groups::group_summaries;
+use std::borrow::Cow;
+
+use super::groups::{GroupRecord, group_summaries};
 use super::summary::{BatchTotals, Ending, StallTime, Summary, Throughput, Totals, Window, jain};
-use super::{Distribution, Recorder, latency_histogram, rounded};
+use super::{Distribution, LatencyHistogram, Recorder, latency_histogram, rounded};
 use crate::event::{ApiOperation, DropCause};
 use crate::machine::Time;
 
@@ -32,14 +34,14 @@ impl Recorder {
             seconds if seconds > 0.0 => rounded(count as f64 / seconds, 3),
             _ => 0.0,
         };
-        let mut latency = latency_histogram();
-        let mut response = latency_histogram();
-        for group in &self.groups {
-            let same = "all these histograms have the same bounds";
-            latency.add(group.latency()).expect(same);
-            response.add(group.response()).expect(same);
-        }
         let groups = group_summaries(&self.groups, &self.publishers, per_second);
+        let (ack_latency_ns, response_time_ns) = match groups.as_slice() {
+            [only] => (only.ack_latency_ns.clone(), only.response_time_ns.clone()),
+            _ => (
+                over_all(self.groups.iter().map(GroupRecord::latency)),
+                over_all(self.groups.iter().map(GroupRecord::response)),
+            ),
+        };
         let totals = self.totals(under_way);
         let answered = totals.acknowledged + totals.missing;
         let throughput = Throughput {
@@ -53,8 +55,8 @@ impl Recorder {
             duration_ns: end.as_nanos(),
             window,
             throughput,
-            ack_latency_ns: Distribution::of(&latency),
-            response_time_ns: Distribution::of(&response),
+            ack_latency_ns,
+            response_time_ns,
             stall_time_ns: StallTime {
                 total: self.waited,
                 share: ratio(self.waited, self.open_time),
@@ -149,4 +151,14 @@ const fn api_name(operation: ApiOperation) -> &'static str {
         ApiOperation::MessageGet => "message-get",
         ApiOperation::MessageDelete => "message-delete",
     }
+}
+
+/// One distribution over several groups.
+fn over_all<'a>(groups: impl Iterator<Item = Cow<'a, LatencyHistogram>>) -> Distribution {
+    let mut all = latency_histogram();
+    for group in groups {
+        all.add(group.as_ref())
+            .expect("all these histograms have the same bounds");
+    }
+    Distribution::of(&all)
 }

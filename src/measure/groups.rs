@@ -2,6 +2,8 @@
 //!
 //! Leans on its siblings in `measure`.
 
+use std::borrow::Cow;
+
 use super::series::SeriesRecorder;
 use super::summary::GroupSummary;
 use super::{Distribution, LatencyHistogram, jain, latency_histogram};
@@ -29,29 +31,37 @@ pub(super) struct GroupRecord {
     pub(super) acknowledged_measured: u64,
     /// Latencies of messages whose response time is the same: sent when the load wanted it.
     punctual: LatencyHistogram,
-    /// Latencies, and response times, of the others.
-    late: LatencyHistogram,
-    late_response: LatencyHistogram,
+    /// The others, once there is one.
+    late: Option<Box<Late>>,
+}
+
+/// Messages sent later than the load wanted.
+struct Late {
+    latency: LatencyHistogram,
+    response: LatencyHistogram,
 }
 
 impl GroupRecord {
     /// From send to ack.
-    pub(super) fn latency(&self) -> LatencyHistogram {
-        sum(&self.punctual, &self.late)
+    pub(super) fn latency(&self) -> Cow<'_, LatencyHistogram> {
+        self.with(self.late.as_ref().map(|late| &late.latency))
     }
 
     /// From the intended start to ack.
-    pub(super) fn response(&self) -> LatencyHistogram {
-        sum(&self.punctual, &self.late_response)
+    pub(super) fn response(&self) -> Cow<'_, LatencyHistogram> {
+        self.with(self.late.as_ref().map(|late| &late.response))
     }
-}
 
-/// Both are made alike, so adding cannot fail.
-fn sum(one: &LatencyHistogram, other: &LatencyHistogram) -> LatencyHistogram {
-    let mut sum = one.clone();
-    let added = sum.add(other);
-    debug_assert!(added.is_ok());
-    sum
+    /// All are made alike, so adding cannot fail.
+    fn with(&self, late: Option<&LatencyHistogram>) -> Cow<'_, LatencyHistogram> {
+        let Some(late) = late else {
+            return Cow::Borrowed(&self.punctual);
+        };
+        let mut sum = self.punctual.clone();
+        let added = sum.add(late);
+        debug_assert!(added.is_ok());
+        Cow::Owned(sum)
+    }
 }
 
 /// Messages in a row with equal times.
@@ -71,10 +81,14 @@ impl Run {
             if self.latency == self.response {
                 group.punctual.saturating_record_n(self.latency, times);
             } else {
-                group.late.saturating_record_n(self.latency, times);
-                group
-                    .late_response
-                    .saturating_record_n(self.response, times);
+                let late = group.late.get_or_insert_with(|| {
+                    Box::new(Late {
+                        latency: latency_histogram(),
+                        response: latency_histogram(),
+                    })
+                });
+                late.latency.saturating_record_n(self.latency, times);
+                late.response.saturating_record_n(self.response, times);
             }
         }
     }
@@ -139,8 +153,7 @@ pub(super) fn group_records(mut groups: Vec<Group>) -> Vec<GroupRecord> {
             acknowledged: 0,
             acknowledged_measured: 0,
             punctual: latency_histogram(),
-            late: latency_histogram(),
-            late_response: latency_histogram(),
+            late: None,
         }
     });
     records.collect()
@@ -163,14 +176,19 @@ pub(super) fn group_summaries(
         };
         let members = &publishers[first.min(end)..end];
         first = end;
+        let ack_latency_ns = Distribution::of(&record.latency());
+        let response_time_ns = match record.late {
+            None => ack_latency_ns.clone(),
+            Some(_) => Distribution::of(&record.response()),
+        };
         summaries.push(GroupSummary {
             name: record.group.name.clone(),
             publishers: u64::from(record.group.publishers).max(members.len() as u64),
             published: record.published,
             acknowledged: record.acknowledged,
             messages_per_second: per_second(record.acknowledged_measured),
-            ack_latency_ns: Distribution::of(&record.latency()),
-            response_time_ns: Distribution::of(&record.response()),
+            ack_latency_ns,
+            response_time_ns,
             fairness: jain(members),
             note: record.group.note.clone(),
         });

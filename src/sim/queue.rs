@@ -128,17 +128,16 @@ impl<E> Queue<E> {
             .map_or(Time::ZERO, |(at, _)| *at)
     }
 
-    /// The moment of what is next; [`Time::NEVER`] if nothing is.
-    pub fn next_at(&mut self) -> Time {
-        self.settle();
-        self.tree.winner().0
-    }
-
     /// Takes what is next. A wake-up that fires is disarmed.
     pub fn pop(&mut self) -> Option<(Time, Next<E>)> {
+        self.pop_by(Time::NEVER)
+    }
+
+    /// Takes what is next, if it comes by `limit`.
+    pub fn pop_by(&mut self, limit: Time) -> Option<(Time, Next<E>)> {
         self.settle();
         let (at, leaf) = self.tree.winner();
-        if at == Time::NEVER {
+        if at > limit || at == Time::NEVER {
             return None;
         }
         let owner = self.owner[leaf] as usize;
@@ -147,10 +146,8 @@ impl<E> Queue<E> {
             return Some((at, Next::Wake(owner - self.lanes.len())));
         };
         let (_, item) = lane.items.pop_front()?;
-        let head = lane
-            .items
-            .front()
-            .map_or(Time::NEVER, |(next, _)| (*next).max(lane.held_until));
+        let next = lane.items.front();
+        let head = next.map_or(Time::NEVER, |(next, _)| (*next).max(lane.held_until));
         self.tree.set(leaf, head);
         Some((at, Next::Item(owner, item)))
     }

@@ -130,10 +130,7 @@ impl<'a> World<'a> {
             {
                 return Progress::Done;
             }
-            if self.fabric.queue.next_at() > self.time_limit {
-                return Progress::Over;
-            }
-            let Some((at, next)) = self.fabric.queue.pop() else {
+            let Some((at, next)) = self.fabric.queue.pop_by(self.time_limit) else {
                 return Progress::Over;
             };
             self.fabric.now = at;
