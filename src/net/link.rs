@@ -22,11 +22,16 @@ pub struct Link {
     /// Bytes that the wire can carry in one round trip: with that many in the window and nothing
     /// late, it never shuts.
     round_trip_bytes: u64,
-    /// The window may shut: frames are counted.
-    counting: bool,
-    under_way: u64,
-    /// Frames counted in the window: when they stop counting, and their bytes.
-    unacknowledged: VecDeque<(Time, u64)>,
+    /// What is in the window; counted only from when it might shut. Most links never do, and a
+    /// small link is a fast one.
+    counted: Option<Box<Counted>>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+struct Counted {
+    bytes: u64,
+    /// When frames stop counting, and their bytes.
+    frames: VecDeque<(Time, u64)>,
 }
 
 impl Link {
@@ -42,9 +47,7 @@ impl Link {
             free: Time::ZERO,
             last_arrival: Time::ZERO,
             round_trip_bytes: u64::try_from(round_trip_bytes).unwrap_or(u64::MAX),
-            counting: false,
-            under_way: 0,
-            unacknowledged: VecDeque::new(),
+            counted: None,
         }
     }
 
@@ -52,42 +55,44 @@ impl Link {
     pub fn reset(&mut self, now: Time) {
         self.free = now;
         self.last_arrival = now;
-        self.under_way = 0;
-        self.unacknowledged.clear();
+        self.counted = None;
     }
 
     /// Passes a frame of `bytes` at `now`, with `extra` latency of its own (jitter, a fault), and
     /// returns its arrival. Arrivals never go back.
     pub fn pass(&mut self, now: Time, bytes: u64, extra: Time) -> Time {
-        let fits = self.round_trip_bytes.saturating_add(bytes) <= self.window;
-        self.counting |= extra > Time::ZERO || !fits;
+        let never_shuts = self.round_trip_bytes.saturating_add(bytes) <= self.window;
+        if self.counted.is_none() && (extra > Time::ZERO || !never_shuts) {
+            self.counted = Some(Box::default());
+        }
         let mut start = now.max(self.free);
-        if self.counting {
-            start = self.wait_for_room(start, bytes);
+        if let Some(counted) = &mut self.counted {
+            start = counted.wait_for_room(start, bytes, self.window);
         }
         let span = (bytes * self.picoseconds_per_byte).div_ceil(1_000);
         self.free = start + Time::from_nanos(span);
         let arrival = (self.free + self.latency + extra).max(self.last_arrival);
         self.last_arrival = arrival;
-        if self.counting {
-            self.under_way += bytes;
-            self.unacknowledged
-                .push_back((arrival + self.latency, bytes));
+        if let Some(counted) = &mut self.counted {
+            counted.bytes += bytes;
+            counted.frames.push_back((arrival + self.latency, bytes));
         }
         arrival
     }
+}
 
+impl Counted {
     /// When the window has room for a frame, from `start` on. A frame larger than the window
     /// passes alone.
-    fn wait_for_room(&mut self, mut start: Time, bytes: u64) -> Time {
-        while let Some(&(freed, size)) = self.unacknowledged.front() {
-            let fits = self.under_way + bytes <= self.window;
+    fn wait_for_room(&mut self, mut start: Time, bytes: u64, window: u64) -> Time {
+        while let Some(&(freed, size)) = self.frames.front() {
+            let fits = self.bytes + bytes <= window;
             if freed > start && fits {
                 break;
             }
             start = start.max(freed);
-            self.under_way -= size;
-            self.unacknowledged.pop_front();
+            self.bytes -= size;
+            self.frames.pop_front();
         }
         start
     }
