@@ -851,6 +851,19 @@ fn a_signal_in_a_set_leaves_what_is_finished_and_the_partial_run() {
 }
 
 #[test]
+fn a_trace_never_overwrites_the_file_that_is_run() {
+    let bench = Bench::with(&[("small.toml", SMALL)]);
+    let arguments = ["sim", "small.toml", "--trace", "./small.toml", "--out", "o"];
+    let child = bench.command(&arguments).spawn().unwrap();
+    let done = wait(child).expect(2);
+    assert!(done.err.contains("would overwrite"), "{}", done.err);
+    assert_eq!(
+        std::fs::read_to_string(bench.path("small.toml")).unwrap(),
+        SMALL
+    );
+}
+
+#[test]
 fn a_second_signal_ends_at_once() {
     let bench = Bench::with(&[("endless.toml", ENDLESS)]);
     let child = bench

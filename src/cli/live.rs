@@ -117,6 +117,7 @@ pub(super) fn live(arguments: &LiveArguments) -> Result<(), Failure> {
         progress: &progress,
         output: &mut output,
         done: 0,
+        shared: false,
     };
     let ran = runtime.block_on(async {
         let mut interrupts = Interrupts::new()?;
@@ -197,6 +198,8 @@ struct Session<'a> {
     output: &'a mut Output,
     /// Runs with a result.
     done: usize,
+    /// Others published to the stream of the run at hand: it is theirs too, and stays.
+    shared: bool,
 }
 
 impl Session<'_> {
@@ -223,7 +226,7 @@ impl Session<'_> {
                 print::note(&note);
             }
             let done = self.run_one(scenario, &target, interrupts).await;
-            let removed = if self.arguments.keep {
+            let removed = if self.arguments.keep || self.shared {
                 Ok(())
             } else {
                 target.remove().await
@@ -261,7 +264,8 @@ impl Session<'_> {
             interrupts,
         )
         .await;
-        let (end, partial, notes) = match &outcome {
+        self.shared = false;
+        let (end, partial, mut notes) = match &outcome {
             Ok(outcome) => {
                 let partial = matches!(outcome.ended, Ended::Signal(_));
                 (outcome.published_until, partial, notes(outcome))
@@ -279,6 +283,13 @@ impl Session<'_> {
         }) = &outcome
         {
             add_read_back(found, end, &mut seen);
+            self.shared = found.foreign > 0 && target.created();
+        }
+        if self.shared {
+            notes.push(format!(
+                "others published to stream {} during the run: it stays",
+                target.stream()
+            ));
         }
         let cost = stopwatch.stop(seen.summary.totals.published, end.as_nanos());
         let run = Run {

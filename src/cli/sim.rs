@@ -164,6 +164,7 @@ pub(super) fn sim(arguments: &SimArguments) -> Result<(), Failure> {
             "--trace takes one file and one seed".to_owned(),
         ));
     }
+    refuse_own_file(arguments)?;
     let names: Vec<&str> = jobs
         .files
         .iter()
@@ -252,6 +253,25 @@ fn run_one(
 
 fn refused(job: Job<'_>, error: &SimError) -> Failure {
     Failure::Usage(format!("{}: {error}", job.scenario.file))
+}
+
+/// A trace over the file that it is about would cost the user the file.
+fn refuse_own_file(arguments: &SimArguments) -> Result<(), Failure> {
+    let Some(trace) = arguments
+        .trace
+        .as_deref()
+        .and_then(|path| path.canonicalize().ok())
+    else {
+        return Ok(());
+    };
+    let same = |file: &&PathBuf| file.canonicalize().is_ok_and(|file| file == trace);
+    match arguments.files.iter().find(same) {
+        Some(file) => Err(Failure::Usage(format!(
+            "--trace would overwrite {}, the file that is run; name another",
+            file.display()
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// The file of `--trace`.

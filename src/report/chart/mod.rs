@@ -1,6 +1,6 @@
 //! Charts of a run, each drawn by one function for SVG and PNG alike.
 //!
-//! A chart function turns a [`RunResult`](super::RunResult) into a [`Chart`]: panels of lines,
+//! A chart function turns a [`RunResult`] into a [`Chart`]: panels of lines,
 //! bands and bars with their axes, as plain data. One renderer draws it. Leans on `result`, the
 //! crate `plotters` and the fonts in `assets/`.
 
