@@ -1116,6 +1116,34 @@ fn a_message_that_vanishes_makes_a_violation() {
 }
 
 #[test]
+fn a_stream_that_others_publish_to_stays() {
+    let servers = local_servers();
+    let url = servers.urls()[0].clone();
+    let bench = Bench::with(&[("live.toml", &long_live().replace("30s", "3s"))]);
+    let arguments = ["live", "live.toml", "--servers", &url, "--json"];
+    let child = bench.command(&arguments).spawn().unwrap();
+    until_messages(&url);
+    assert!(ask(&url, "cli.x", "not of this run").unwrap()["seq"].is_u64());
+    let result = wait(child).document();
+    let notes = result["notes"].to_string();
+    assert!(notes.contains("it stays"), "{notes}");
+    let info = ask(&url, "$JS.API.STREAM.INFO.CLI", "").unwrap();
+    assert!(info["error"].is_null(), "{info}");
+    servers.stop().unwrap();
+}
+
+#[test]
+fn a_conformance_run_without_a_case_is_not_green() {
+    let bench = Bench::with(&[]);
+    let recorded = project("tests/vectors/r1-2.14.0.json");
+    let mut command = bench.command(&["conform", &recorded, "--against", "local"]);
+    // The server at hand is of another version than the recording.
+    command.env("NATS_SERVER", server());
+    let done = wait(command.spawn().unwrap()).expect(3);
+    assert!(done.err.contains("no case could be run"), "{}", done.err);
+}
+
+#[test]
 fn a_signal_leaves_the_partial_result_of_a_live_run() {
     let servers = local_servers();
     let url = servers.urls()[0].clone();

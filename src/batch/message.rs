@@ -146,11 +146,13 @@ pub enum Fact {
         /// `err_code`.
         code: u16,
     },
-    /// The ingest queue was full.
+    /// The ingest queue was full: a frame of a batch is lost.
     Overflowed {
-        /// Its batch, if it has one.
-        batch: Option<BatchHandle>,
-        /// Batch sequence; 0 without a batch.
+        /// Which batch.
+        batch: BatchHandle,
+        /// What the frame asked for.
+        operation: Operation,
+        /// Batch sequence.
         sequence: BatchSequence,
     },
 }

@@ -8,7 +8,6 @@ use std::collections::VecDeque;
 use super::message::{Control, Fact, Publish, Reply, ReplyTo};
 use super::{Action, ServerModel, Source};
 use crate::machine::{Sink, Time};
-use crate::nats::BatchSequence;
 use crate::stream::{Effect, Stream, Surroundings};
 
 const KIBIBYTE: u64 = 1_024;
@@ -250,13 +249,19 @@ impl Host {
 
 /// The queue is full: the message is lost, and its sender hears so at once, past the out-queue.
 fn overflow(publish: &Publish, out: &mut dyn Sink<Action>) {
-    let (batch, sequence) = match publish.control {
-        Control::Fast {
-            batch, sequence, ..
-        } => (Some(batch), sequence),
-        Control::Plain | Control::BadPattern | Control::BadBatchId => (None, BatchSequence(0)),
-    };
-    out.emit(Action::Fact(Fact::Overflowed { batch, sequence }));
+    if let Control::Fast {
+        batch,
+        operation,
+        sequence,
+        ..
+    } = publish.control
+    {
+        out.emit(Action::Fact(Fact::Overflowed {
+            batch,
+            operation,
+            sequence,
+        }));
+    }
     if let Some(to) = publish.reply {
         let reply = Reply::TooManyRequests;
         out.emit(Action::Send { to, reply });

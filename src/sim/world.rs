@@ -400,20 +400,17 @@ impl ServerSink<'_, '_> {
                 sequence,
             },
             Fact::Overflowed {
-                batch: Some(batch),
+                batch,
+                operation,
                 sequence,
-            } => {
-                let cause = DropCause::IngestQueue;
-                let operation = Some(Operation::Append);
-                Event::Dropped {
-                    batch: BatchNumber(batch.0),
-                    cause,
-                    operation,
-                    sequence,
-                }
-            }
+            } => Event::Dropped {
+                batch: BatchNumber(batch.0),
+                cause: DropCause::IngestQueue,
+                operation: Some(operation),
+                sequence,
+            },
             // Plain publishes have no batch; the event lane sends none.
-            Fact::Stored { batch: None, .. } | Fact::Overflowed { batch: None, .. } => return,
+            Fact::Stored { batch: None, .. } => return,
         };
         self.fabric.tell(&event);
     }

@@ -90,7 +90,8 @@ fn a_full_ingest_queue_refuses_at_once() {
     }
     assert_eq!(lab.sent, ["0.4 429", "0.5 429"]);
     let lost = Fact::Overflowed {
-        batch: Some(BatchHandle(0)),
+        batch: BatchHandle(0),
+        operation: Operation::Append,
         sequence: BatchSequence(4),
     };
     assert!(lab.facts.contains(&lost));
