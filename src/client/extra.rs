@@ -250,7 +250,13 @@ impl<W: Witness> Story<'_, W> {
     }
 
     /// Tells what the callback was told; says whether there was anything.
+    #[inline]
     fn tell_reported(&self, at: Time) -> bool {
+        self.reported.any.load(Ordering::Relaxed) && self.tell_kinds(at)
+    }
+
+    #[cold]
+    fn tell_kinds(&self, at: Time) -> bool {
         let kinds = self.reported.take();
         let batch = self.teller.batch;
         let unseen = BatchSequence(0);
@@ -341,9 +347,7 @@ impl Reported {
     }
 
     fn take(&self) -> Vec<FastPublishErrorKind> {
-        if !self.any.load(Ordering::Relaxed) || !self.any.swap(false, Ordering::Acquire) {
-            return Vec::new();
-        }
+        self.any.store(false, Ordering::Relaxed);
         let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut kinds)
     }

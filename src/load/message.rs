@@ -104,8 +104,7 @@ impl MessageMaker {
             batch: planned.batch,
             sequence: u32::try_from(planned.sequence.0).unwrap_or(u32::MAX),
         };
-        self.buffer.resize(bytes, 0);
-        self.content.write(identity, &mut self.buffer);
+        self.content.append(identity, bytes, &mut self.buffer);
         self.buffer.split().freeze()
     }
 

@@ -4,6 +4,7 @@
 //! that follows from the sequence. Shorter payloads are filler alone and can only be counted.
 //! Leans on nothing of ours.
 
+use bytes::BufMut;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// Smallest payload that names its message.
@@ -52,28 +53,25 @@ impl PayloadContent {
         xxh3_64_with_seed(&name, self.run) as u32
     }
 
-    /// Fills `out` with the payload of a message.
-    pub fn write(&self, identity: Identity, out: &mut [u8]) {
-        let mut rest = out;
-        if rest.len() >= IDENTIFIED_BYTES as usize {
-            let digest = self.digest(identity, rest.len() as u32);
-            let (head, tail) = rest.split_at_mut(IDENTIFIED_BYTES as usize);
-            head[..12].copy_from_slice(&identity.encode());
-            head[12..].copy_from_slice(&digest.to_le_bytes());
-            rest = tail;
+    /// Appends the payload of a message, of so many bytes.
+    pub fn append(&self, identity: Identity, bytes: usize, out: &mut impl BufMut) {
+        let mut rest = bytes;
+        if bytes >= IDENTIFIED_BYTES as usize {
+            out.put_slice(&identity.encode());
+            out.put_u32_le(self.digest(identity, bytes as u32));
+            rest -= IDENTIFIED_BYTES as usize;
         }
         let mut from = filler_start(identity);
-        while !rest.is_empty() {
-            let count = rest.len().min(FILLER_BYTES - from);
-            let (part, tail) = rest.split_at_mut(count);
-            part.copy_from_slice(&self.filler[from..from + count]);
-            rest = tail;
+        while rest > 0 {
+            let count = rest.min(FILLER_BYTES - from);
+            out.put_slice(&self.filler[from..from + count]);
+            rest -= count;
             from = 0;
         }
     }
 
     /// Which message of this run has this payload: `None` when it is too short to say, of another
-    /// origin, or not what [`PayloadContent::write`] makes of it.
+    /// origin, or not what [`PayloadContent::append`] makes of it.
     pub fn read(&self, payload: &[u8]) -> Option<Identity> {
         let (head, mut rest) = payload.split_at_checked(IDENTIFIED_BYTES as usize)?;
         let word = |at: usize| {
@@ -127,8 +125,9 @@ mod tests {
     };
 
     fn written(content: &PayloadContent, bytes: usize) -> Vec<u8> {
-        let mut payload = vec![0; bytes];
-        content.write(IDENTITY, &mut payload);
+        let mut payload = Vec::new();
+        content.append(IDENTITY, bytes, &mut payload);
+        assert_eq!(payload.len(), bytes);
         payload
     }
 

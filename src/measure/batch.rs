@@ -42,8 +42,12 @@ pub(super) enum AtServer {
 
 impl Batch {
     /// The server told the fate of a message, and with it that of all before: links keep the order.
+    #[inline]
     pub(super) fn decide(&mut self, sequence: u64) {
         self.decided = self.decided.max(sequence);
+        if self.dropped.is_empty() {
+            return;
+        }
         while self
             .dropped
             .first()

@@ -101,23 +101,27 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// Takes one message; gives back the run that it ends.
+    /// Takes so many messages; gives back the run that they end.
     #[inline]
-    pub(super) fn next(&mut self, (latency, response, measured): (u64, u64, bool)) -> Option<Run> {
+    pub(super) fn next(
+        &mut self,
+        (latency, response, measured): (u64, u64, bool),
+        times: u32,
+    ) -> Option<Run> {
         match &mut self.run {
             Some(run)
                 if run.latency == latency
                     && run.response == response
                     && run.measured == measured =>
             {
-                run.times = run.times.saturating_add(1);
+                run.times = run.times.saturating_add(times);
                 None
             }
             run => run.replace(Run {
                 latency,
                 response,
                 measured,
-                times: 1,
+                times,
             }),
         }
     }

@@ -20,11 +20,7 @@ impl Observer for Recorder {
                 batch,
                 flow,
                 sequence,
-            } => {
-                self.totals.flow_acks += 1;
-                self.flow(at, batch, flow);
-                self.credit(at, batch, sequence);
-            }
+            } => self.ack(at, batch, flow, sequence),
             Event::Blocked { batch } => self.block(at, batch),
             Event::Unblocked { batch } => self.unblock(at, batch),
             Event::BatchStarted {

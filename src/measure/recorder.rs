@@ -159,7 +159,32 @@ impl Recorder {
         }
     }
 
+    /// A flow ack has come.
+    pub(super) fn ack(
+        &mut self,
+        now: Time,
+        number: BatchNumber,
+        flow: u16,
+        sequence: BatchSequence,
+    ) {
+        self.totals.flow_acks += 1;
+        let Some(batch) = self.batches.get_mut(number) else {
+            return;
+        };
+        if !batch.ended {
+            self.series.flow_seen(now, flow);
+            if batch.flow != flow {
+                let before = u64::from(std::mem::replace(&mut batch.flow, flow));
+                self.series.change(now, |levels| {
+                    levels.flow_total = levels.flow_total - before + u64::from(flow);
+                });
+            }
+        }
+        self.credit(now, number, sequence);
+    }
+
     /// Credits every message of a batch up to `sequence`, each once.
+    #[inline]
     pub(super) fn credit(&mut self, now: Time, number: BatchNumber, sequence: BatchSequence) {
         let Some(batch) = self.batches.get_mut(number) else {
             return;
@@ -169,15 +194,17 @@ impl Recorder {
         let mut credit = Credit::default();
         let mut runs = Runs::default();
         self.series.reach(now);
-        for message in batch.in_flight.covered(sequence.0) {
-            credit.messages += 1;
-            credit.bytes += u64::from(message.bytes);
-            let latency = at.saturating_sub(message.sent);
-            let response = at.saturating_sub(message.intended);
-            let measured = message.sent >= self.warm_up;
-            credit.measured += u64::from(measured);
-            credit.measured_bytes += u64::from(message.bytes) * u64::from(measured);
-            if let Some(run) = runs.next((latency, response, measured)) {
+        while let Some(stretch) = batch.in_flight.next_covered(sequence.0) {
+            let messages = u64::from(stretch.messages);
+            let bytes = u64::from(stretch.bytes) * messages;
+            let measured = stretch.sent >= self.warm_up;
+            credit.messages += messages;
+            credit.bytes += bytes;
+            credit.measured += messages * u64::from(measured);
+            credit.measured_bytes += bytes * u64::from(measured);
+            let latency = at.saturating_sub(stretch.sent);
+            let response = at.saturating_sub(stretch.intended);
+            if let Some(run) = runs.next((latency, response, measured), stretch.messages) {
                 run.record(group, &mut self.series);
             }
         }
@@ -200,22 +227,6 @@ impl Recorder {
             return 0;
         };
         batch.in_flight.strike(from, until)
-    }
-
-    pub(super) fn flow(&mut self, now: Time, number: BatchNumber, flow: u16) {
-        let Some(batch) = self.batches.get_mut(number) else {
-            return;
-        };
-        if batch.ended {
-            return;
-        }
-        self.series.flow_seen(now, flow);
-        if batch.flow != flow {
-            let before = u64::from(std::mem::replace(&mut batch.flow, flow));
-            self.series.change(now, |levels| {
-                levels.flow_total = levels.flow_total - before + u64::from(flow);
-            });
-        }
     }
 
     pub(super) fn block(&mut self, now: Time, number: BatchNumber) {
@@ -289,15 +300,17 @@ impl Recorder {
     }
 
     pub(super) fn store(&mut self, number: BatchNumber, sequence: u64) {
-        self.decide(number, sequence);
+        let Some(batch) = self.batches.get_mut(number) else {
+            self.stored += 1;
+            return;
+        };
+        batch.decide(sequence);
         // Within a batch the server stores upwards.
-        match self.batches.get_mut(number) {
-            Some(batch) if sequence <= batch.last_stored => self.totals.stored_again += 1,
-            Some(batch) => {
-                batch.last_stored = sequence;
-                self.stored += 1;
-            }
-            None => self.stored += 1,
+        if sequence <= batch.last_stored {
+            self.totals.stored_again += 1;
+        } else {
+            batch.last_stored = sequence;
+            self.stored += 1;
         }
     }
 

@@ -242,22 +242,28 @@ impl Tournament {
         )
     }
 
-    /// Walks up from a leaf and stops where the winner stays the same.
+    /// Walks up from a leaf and stops where the winner stays the same. A match is played again only
+    /// if its winner got later: who beats the winner wins, and who lost and still does not beat it
+    /// changes nothing.
     fn set(&mut self, leaf: usize, at: Time) {
         let mut entry = self.entry(leaf, at);
         let (mut game, mut side) = (self.last_row + leaf / SIDES, leaf % SIDES);
         loop {
             let sides = &mut self.matches[game];
-            if sides[side] == entry {
+            let before = std::mem::replace(&mut sides[side], entry);
+            if before == entry || game == 0 {
                 return;
             }
-            sides[side] = entry;
-            if game == 0 {
-                return;
-            }
-            entry = decide(sides);
             // The winner of match 0 meets nobody; those of 1..=8 meet in 0, of 9..=16 in 1.
-            (game, side) = ((game - 1) / SIDES, (game - 1) % SIDES);
+            let next = ((game - 1) / SIDES, (game - 1) % SIDES);
+            let winner = self.matches[next.0][next.1];
+            if entry > winner {
+                if before != winner {
+                    return;
+                }
+                entry = decide(&self.matches[game]);
+            }
+            (game, side) = next;
         }
     }
 }
