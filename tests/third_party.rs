@@ -142,7 +142,7 @@ fn licence(words: &mut Vec<&str>, allowed: &BTreeSet<&str>) -> bool {
     }
 }
 
-/// Ids of the packages that go into the binary: without those for tests and builds only.
+/// Ids of the packages of others that go into the binary: without those for tests and builds only.
 fn shipped(metadata: &Value) -> BTreeSet<&str> {
     let resolve = &metadata["resolve"];
     let nodes = list(resolve, "nodes");
@@ -161,7 +161,9 @@ fn shipped(metadata: &Value) -> BTreeSet<&str> {
             }
         }
     }
-    shipped.remove(text(resolve, "root"));
+    for own in strings(&metadata["workspace_members"]) {
+        shipped.remove(own);
+    }
     shipped
 }
 
