@@ -379,6 +379,7 @@ impl ServerSink<'_, '_> {
                 sequence,
                 stream_sequence,
                 payload,
+                ..
             } => Event::Stored {
                 batch: BatchNumber(batch.0),
                 bytes: payload.bytes,
