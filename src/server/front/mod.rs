@@ -297,6 +297,11 @@ impl Front {
         self.names.batch_id(batch)
     }
 
+    /// The connections that there are.
+    pub fn connection_ids(&self) -> Vec<ConnectionId> {
+        self.switch.ids()
+    }
+
     /// Clients that are connected.
     pub fn connections(&self) -> usize {
         self.switch.len()

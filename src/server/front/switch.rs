@@ -39,6 +39,10 @@ impl Switch {
         }
     }
 
+    pub(super) fn ids(&self) -> Vec<ConnectionId> {
+        self.connections.keys().copied().collect()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.connections.len()
     }
