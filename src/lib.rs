@@ -18,14 +18,17 @@ pub mod stream;
 pub mod client;
 pub mod event;
 // floor 4: scenario, load and measure
+pub mod fault;
 pub mod judge;
 pub mod load;
 pub mod measure;
+pub mod modelled;
 pub mod scenario;
 pub mod watch;
 // floor 5: worlds
 pub mod conform;
 pub mod live;
+pub mod serve;
 pub mod sim;
 // floor 6: telling
 pub mod report;

@@ -19,8 +19,10 @@ const LADDER: &[&[&str]] = &[
     &["nats"],
     &["batch", "stream", "server", "net"],
     &["event", "client"],
-    &["scenario", "judge", "load", "measure", "watch"],
-    &["sim", "live", "conform"],
+    &[
+        "scenario", "fault", "modelled", "judge", "load", "measure", "watch",
+    ],
+    &["sim", "live", "serve", "conform"],
     &["report"],
     &["cli"],
 ];
@@ -34,6 +36,8 @@ const NEIGHBOURS: &[(&str, &str)] = &[
     ("stream", "batch"),
     ("client", "event"),
     ("scenario", "judge"),
+    ("fault", "scenario"),
+    ("modelled", "scenario"),
     ("load", "scenario"),
     ("measure", "scenario"),
     ("watch", "scenario"),

@@ -31,6 +31,10 @@ pub struct ReplyTo {
     pub tag: u64,
 }
 
+/// A stream of a server, numbered in the order of creation and never used again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct StreamNumber(pub u32);
+
 /// A payload, kept as its length and a digest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Payload {
@@ -125,6 +129,8 @@ pub enum Fact {
         batch: Option<BatchHandle>,
         /// Batch sequence; 0 without a batch.
         sequence: BatchSequence,
+        /// Which stream.
+        stream: StreamNumber,
         /// Stream sequence.
         stream_sequence: StreamSequence,
         /// Payload.

@@ -18,6 +18,7 @@ mod print;
 mod progress;
 mod record;
 mod report;
+mod serve;
 mod server;
 mod sim;
 
@@ -39,6 +40,7 @@ Examples:
   tidegate sim sims/nats/quickstart.toml
   tidegate live sims/nats/quickstart.toml --local 1
   tidegate conform tests/vectors/*.json
+  tidegate serve sims/nats/quickstart.toml
   tidegate report results/*/result.json
   tidegate server fetch";
 
@@ -64,6 +66,8 @@ enum Command {
     Live(live::LiveArguments),
     /// Replay recorded exchanges against the server model or a real server
     Conform(conform::ConformArguments),
+    /// Serve the modelled server of a file on a real socket
+    Serve(serve::ServeArguments),
     /// Make charts and one self-contained page for each run of some result files
     Report(report::ReportArguments),
     /// Find or fetch the nats-server that local runs use
@@ -97,6 +101,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Sim(arguments) => sim::sim(arguments),
         Command::Live(arguments) => live::live(arguments),
         Command::Conform(arguments) => conform::conform(arguments),
+        Command::Serve(arguments) => serve::serve(arguments),
         Command::Report(arguments) => {
             EndAtOnce::catch()?;
             report::run(arguments)

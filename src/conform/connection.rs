@@ -1,6 +1,6 @@
 //! One TCP connection to a real server, at the level of frames.
 //!
-//! Leans on `nats::wire` and tokio. Reading and writing go on at the same time, so that neither
+//! Leans on `inbox` and tokio. Reading and writing go on at the same time, so that neither
 //! side can wait for the other for ever, and what came before the server closed is not lost.
 
 use std::io;
@@ -12,13 +12,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::inbox::Inbox;
 use super::run::Stop;
-use crate::nats::wire::{ClientFrame, Decoder, Limits, Line, Message, ServerFrame, Token};
+use crate::nats::wire::{ClientFrame, Line, Token};
 
 /// A server that does not answer the handshake or a ping by then counts as broken.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Most messages that a peer may send ahead of being read.
-const MESSAGES_MAX: usize = 1_000_000;
 
 /// Where a server listens, and who we are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,16 +66,7 @@ impl Address {
     }
 
     fn connect_options(&self) -> Value {
-        let mut options = json!({
-            "verbose": false,
-            "pedantic": false,
-            "headers": true,
-            "no_responders": true,
-            "protocol": 1,
-            "name": "tidegate conform",
-            "lang": "rust",
-            "version": env!("CARGO_PKG_VERSION"),
-        });
+        let mut options = connect_options();
         match (&self.user, &self.password) {
             (None, _) => {}
             (Some(token), None) => options["auth_token"] = json!(token),
@@ -89,20 +79,26 @@ impl Address {
     }
 }
 
+/// What every client of ours says of itself.
+pub(super) fn connect_options() -> Value {
+    json!({
+        "verbose": false,
+        "pedantic": false,
+        "headers": true,
+        "no_responders": true,
+        "protocol": 1,
+        "name": "tidegate conform",
+        "lang": "rust",
+        "version": env!("CARGO_PKG_VERSION"),
+    })
+}
+
 /// A connection whose handshake is done.
 pub(super) struct Connection {
     stream: TcpStream,
-    decoder: Decoder<ServerFrame>,
     outgoing: BytesMut,
-    /// The server's `INFO`.
-    pub(super) info: Value,
-    /// Messages in order of arrival.
-    pub(super) messages: Vec<Message>,
-    /// `-ERR` lines.
-    pub(super) errors: Vec<String>,
-    /// The other end is gone.
-    pub(super) closed: bool,
-    pongs: u64,
+    /// What the server said.
+    pub(super) inbox: Inbox,
     pings: u64,
 }
 
@@ -122,20 +118,12 @@ impl Connection {
             .map_err(|error| unreachable(&error))?;
         let mut connection = Self {
             stream,
-            decoder: Decoder::new(Limits {
-                payload_bytes: 64 << 20,
-                ..Limits::default()
-            }),
             outgoing: BytesMut::new(),
-            info: Value::Null,
-            messages: Vec::new(),
-            errors: Vec::new(),
-            closed: false,
-            pongs: 0,
+            inbox: Inbox::new(),
             pings: 0,
         };
         let handshake = async {
-            while connection.info.is_null() && !connection.closed {
+            while connection.inbox.info.is_null() && !connection.inbox.closed {
                 connection.turn().await?;
             }
             let options = address.connect_options().to_string();
@@ -144,8 +132,8 @@ impl Connection {
         };
         let in_time = timeout(PATIENCE, handshake).await;
         in_time.map_err(|_| unreachable(&"no handshake"))??;
-        if connection.closed || !connection.errors.is_empty() {
-            let errors = connection.errors.join(", ");
+        if connection.inbox.closed || !connection.inbox.errors.is_empty() {
+            let errors = connection.inbox.errors.join(", ");
             return Err(unreachable(&format!("refused: {errors}")));
         }
         Ok(connection)
@@ -172,7 +160,7 @@ impl Connection {
         self.send(&ClientFrame::Ping);
         self.pings += 1;
         let reached = async {
-            while self.pongs < self.pings && !self.closed {
+            while self.inbox.pongs < self.pings && !self.inbox.closed {
                 self.turn().await?;
             }
             Ok(())
@@ -186,7 +174,7 @@ impl Connection {
 
     /// Reads until nothing has come for `quiet`.
     pub(super) async fn read_until_quiet(&mut self, quiet: Duration) -> Result<(), Stop> {
-        while !self.closed {
+        while !self.inbox.closed {
             match timeout(quiet, self.turn()).await {
                 Ok(turned) => turned?,
                 Err(_) => break,
@@ -201,9 +189,9 @@ impl Connection {
         let writes = !self.outgoing.is_empty();
         tokio::select! {
             biased;
-            read = reader.read_buf(self.decoder.buffer()) => match read {
-                Ok(0) => self.closed = true,
-                Ok(_) => self.take_frames()?,
+            read = reader.read_buf(self.inbox.buffer()) => match read {
+                Ok(0) => self.inbox.closed = true,
+                Ok(_) => self.inbox.take_frames(&mut self.outgoing)?,
                 Err(error) => self.end(&error)?,
             },
             written = writer.write(&self.outgoing), if writes => match written {
@@ -220,41 +208,15 @@ impl Connection {
             io::ErrorKind::ConnectionReset
             | io::ErrorKind::BrokenPipe
             | io::ErrorKind::ConnectionAborted => {
-                self.closed = true;
+                self.inbox.closed = true;
                 Ok(())
             }
             _ => Err(Stop::Surroundings(format!("connection lost: {error}"))),
         }
     }
-
-    fn take_frames(&mut self) -> Result<(), Stop> {
-        let broken = |what: &dyn std::fmt::Display| {
-            Stop::Surroundings(format!("the server breaks the NATS protocol: {what}"))
-        };
-        while let Some(frame) = self.decoder.next_frame().map_err(|error| broken(&error))? {
-            match frame {
-                ServerFrame::Info(json) => {
-                    self.info = serde_json::from_str(json.as_str()).map_err(|e| broken(&e))?;
-                }
-                ServerFrame::Message(message) => {
-                    if self.messages.len() >= MESSAGES_MAX {
-                        return Err(broken(&format!("more than {MESSAGES_MAX} messages")));
-                    }
-                    self.messages.push(message);
-                }
-                ServerFrame::Ping => ClientFrame::Pong.encode(&mut self.outgoing),
-                ServerFrame::Pong => self.pongs += 1,
-                ServerFrame::Ok => {}
-                ServerFrame::Error(text) => {
-                    self.errors.push(format!("-ERR {}", text.as_str()));
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
-fn line(text: &str) -> Result<Line, Stop> {
+pub(super) fn line(text: &str) -> Result<Line, Stop> {
     Line::new(text).ok_or_else(|| Stop::Surroundings("options with a line end".to_owned()))
 }
 

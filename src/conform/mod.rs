@@ -6,13 +6,15 @@
 
 mod compare;
 mod connection;
-mod edge;
+mod frames;
 mod groups;
+mod inbox;
 pub mod local;
 mod model;
 mod observe;
 mod outcome;
 mod parse;
+mod readback;
 mod real;
 mod run;
 pub mod vector;

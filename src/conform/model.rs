@@ -1,21 +1,23 @@
-//! The server model as the peer of a case, in virtual time.
+//! The server model as the peer of a case, in virtual time and in bytes: it goes through the
+//! server's front, as any client does.
 //!
-//! Leans on `edge`, `observe` and `server`.
+//! Leans on `frames` and `inbox`, and on `server`.
 
-use serde_json::{Map, Value, json};
+use bytes::{Bytes, BytesMut};
+use serde_json::{Map, Value};
 
-use super::edge::Edge;
-use super::observe;
+use super::connection::{connect_options, line};
+use super::frames::{body_text, direct_get, publish, seen, subscriptions};
+use super::inbox::Inbox;
+use super::readback;
+use super::real::read_answer;
 use super::run::{Opened, Peer, Seen, Stop, Wanted};
 use super::vector::{Case, Kind, Outgoing, STREAM};
-use crate::machine::{Machine, Time};
-use crate::nats::StreamSequence;
-use crate::nats::header::BATCH_ID;
-use crate::nats::reply::{Parsed, parse};
-use crate::nats::wire::Token;
-use crate::server::api::{ApiAnswer, ApiFailure, ApiRequest, Purge, StoredMessage, StreamInfo};
-use crate::server::{Action, Input, Server, ServerModel, Source};
-use crate::stream::config::StreamConfig;
+use crate::machine::Time;
+use crate::nats::wire::{ClientFrame, Publish, Token};
+use crate::server::front::{Coupled, FrontAction, Options};
+use crate::server::message::ConnectionId;
+use crate::server::{Server, ServerModel, Source};
 use crate::units::Span;
 
 /// The server that the model is modelled on.
@@ -26,8 +28,12 @@ const QUIET: Time = Time::from_millis(120);
 /// time starts.
 const WORK_PER_MESSAGE: Time = Time::from_micros(10);
 const WORK_NS_PER_BYTE: u64 = 10;
-/// Most bytes of header block and payload that a connection takes.
-const MAX_PAYLOAD_BYTES: usize = 1 << 20;
+/// The client of the case.
+const CLIENT: ConnectionId = ConnectionId(0);
+/// The client that makes API calls.
+const CALLER: ConnectionId = ConnectionId(1);
+/// Answers to API calls come there.
+const CALLER_INBOX: &str = "_TIDEGATE_CONFORM";
 
 /// Why the model cannot run a case, if it cannot.
 pub(super) fn refuses(case: &Case) -> Option<String> {
@@ -40,19 +46,17 @@ pub(super) fn refuses(case: &Case) -> Option<String> {
     }
     match case.kind() {
         Kind::AtomicBatch => Some("atomic batches are not modelled yet".to_owned()),
-        Kind::DirectGet => Some("direct get is not modelled yet".to_owned()),
-        Kind::FastIngest | Kind::Other => None,
+        Kind::DirectGet | Kind::FastIngest | Kind::Other => None,
     }
 }
 
-/// A modelled server with its client.
+/// A modelled server with two clients: that of the case, and one for the API.
 pub struct Model {
-    server: Server,
-    edge: Edge,
+    coupled: Coupled,
     now: Time,
-    replies: Vec<Value>,
-    /// The server closed the connection: nothing comes any more.
-    closed: bool,
+    /// By connection id.
+    inboxes: [Inbox; 2],
+    calls: u64,
 }
 
 impl Model {
@@ -62,98 +66,106 @@ impl Model {
     }
 
     fn with(model: ServerModel) -> Self {
+        let server = Server::new(model);
         Self {
-            server: Server::new(model),
-            edge: Edge::default(),
+            coupled: Coupled::new(server, Options::default(), Source::Ingest),
             now: Time::ZERO,
-            replies: Vec::new(),
-            closed: false,
+            inboxes: [Inbox::new(), Inbox::new()],
+            calls: 0,
         }
     }
 
-    /// Lets everything happen that is due until `until`, and takes what the client reads.
-    fn advance(&mut self, until: Time) {
+    /// Connects a client that subscribes to this.
+    fn connect(
+        &mut self,
+        id: ConnectionId,
+        subscriptions: &[(String, String)],
+    ) -> Result<(), Stop> {
         let mut actions = Vec::new();
-        while self.server.due() <= until {
-            self.now = self.now.max(self.server.due());
-            self.server.wake(self.now, &mut actions);
-            self.take(&mut actions);
+        self.coupled.connect(self.now, id, &mut actions);
+        self.take(actions)?;
+        let mut frames = vec![ClientFrame::Connect(line(&connect_options().to_string())?)];
+        for (subject, name) in subscriptions {
+            let invalid = || Stop::Surroundings(format!("`{subject}` cannot be subscribed to"));
+            frames.push(ClientFrame::Subscribe {
+                subject: Token::new(subject).ok_or_else(invalid)?,
+                queue: None,
+                subscription: Token::new(name).ok_or_else(invalid)?,
+            });
+        }
+        self.send(id, &frames)
+    }
+
+    /// Sends frames as one write.
+    fn send(&mut self, id: ConnectionId, frames: &[ClientFrame]) -> Result<(), Stop> {
+        let mut bytes = BytesMut::new();
+        frames.iter().for_each(|frame| frame.encode(&mut bytes));
+        let mut actions = Vec::new();
+        self.coupled.receive(self.now, id, &bytes, &mut actions);
+        self.take(actions)
+    }
+
+    /// Lets everything happen that is due until `until`, and takes what the clients read.
+    fn advance(&mut self, until: Time) -> Result<(), Stop> {
+        while self.coupled.due() <= until {
+            self.now = self.now.max(self.coupled.due());
+            let mut actions = Vec::new();
+            self.coupled.wake(self.now, &mut actions);
+            self.take(actions)?;
         }
         self.now = self.now.max(until);
+        Ok(())
     }
 
-    fn take(&mut self, actions: &mut Vec<Action>) {
-        while !actions.is_empty() {
-            for action in std::mem::take(actions) {
-                match action {
-                    Action::Send { to, reply } => {
-                        let answer = self.edge.answer(&self.server, to, &reply);
-                        if let Some(answer) = answer.filter(|_| !self.closed) {
-                            let header = answer.header.as_deref();
-                            let subject = answer.subject.as_str();
-                            let reply = observe::reply(subject, header, &answer.payload);
-                            self.replies.push(reply);
-                        }
-                    }
-                    Action::Choose => {
-                        let input = Input::Chosen(Source::Ingest);
-                        self.server.step(self.now, input, actions);
-                    }
-                    Action::ApiReply { .. } | Action::Fact(_) => {}
-                }
+    /// What the server has written reaches its clients.
+    fn take(&mut self, actions: Vec<FrontAction>) -> Result<(), Stop> {
+        for action in actions {
+            let (id, closed) = match action {
+                FrontAction::Ready(id) => (id, false),
+                FrontAction::Close(id, _) => (id, true),
+                FrontAction::Publish(_) | FrontAction::Api { .. } => continue,
+            };
+            let output = self.coupled.take_output(id);
+            if closed {
+                self.coupled.front.disconnect(id);
             }
-        }
-    }
-
-    /// Makes an API call between two writes, when everything is at rest.
-    fn call(&mut self, request: &ApiRequest) -> Result<ApiAnswer, ApiFailure> {
-        let mut actions = Vec::new();
-        let answer = self.server.call(self.now, request, &mut actions);
-        self.take(&mut actions);
-        answer
-    }
-
-    fn info(&mut self) -> Result<Box<StreamInfo>, ApiFailure> {
-        let stream = STREAM.to_owned();
-        match self.call(&ApiRequest::Info { stream })? {
-            ApiAnswer::Stream(info) => Ok(info),
-            other => unexpected(&other),
-        }
-    }
-
-    fn message(&mut self, sequence: StreamSequence) -> Result<Box<StoredMessage>, ApiFailure> {
-        let stream = STREAM.to_owned();
-        match self.call(&ApiRequest::MessageGet { stream, sequence })? {
-            ApiAnswer::Message(message) => Ok(message),
-            other => unexpected(&other),
-        }
-    }
-
-    fn read_back(&mut self) -> Result<Value, ApiFailure> {
-        let info = self.info()?;
-        let mut messages = Vec::new();
-        for sequence in info.first.0.max(1)..=info.last.0 {
-            let Ok(message) = self.message(StreamSequence(sequence)) else {
+            let Some(inbox) = self.inboxes.get_mut(id.0 as usize) else {
                 continue;
             };
-            let mut block = Vec::new();
-            if let Some(headers) = &message.headers {
-                headers.write_to(&mut block);
+            inbox.buffer().extend_from_slice(&output);
+            let mut outgoing = BytesMut::new();
+            inbox.take_frames(&mut outgoing)?;
+            inbox.closed |= closed;
+            if !outgoing.is_empty() {
+                let mut actions = Vec::new();
+                self.coupled.receive(self.now, id, &outgoing, &mut actions);
+                self.take(actions)?;
             }
-            messages.push(observe::stored_message(
-                sequence,
-                &message.subject,
-                &block,
-                message.payload.bytes as usize,
-            ));
         }
-        Ok(json!({
-            "messages": info.messages,
-            "first_seq": info.first.0,
-            "last_seq": info.last.0,
-            "num_deleted": (info.deleted > 0).then_some(info.deleted),
-            "msgs": messages,
-        }))
+        Ok(())
+    }
+
+    /// Calls `$JS.API.<subject>` and waits for the answer.
+    fn call(&mut self, subject: &str, body: &[u8]) -> Result<Value, Stop> {
+        let broken = |what: &str| Stop::Surroundings(format!("$JS.API.{subject}: {what}"));
+        self.calls += 1;
+        let inbox = format!("{CALLER_INBOX}.{}", self.calls);
+        let subject = Token::new(&format!("$JS.API.{subject}"));
+        let request = Publish {
+            subject: subject.ok_or_else(|| broken("not a subject"))?,
+            reply: Token::new(&inbox),
+            header: None,
+            payload: Bytes::copy_from_slice(body),
+        };
+        self.inboxes[1].messages.clear();
+        self.send(CALLER, &[ClientFrame::Publish(request)])?;
+        let patience = self.now + Time::from_secs(10);
+        while self.inboxes[1].messages.is_empty() && self.coupled.due() <= patience {
+            self.advance(self.coupled.due())?;
+        }
+        let answer = self.inboxes[1].messages.first();
+        let answer = answer.ok_or_else(|| broken("no answer"))?;
+        read_answer(&answer.payload).map_err(|error| broken(&error))
     }
 }
 
@@ -166,85 +178,59 @@ impl Default for Model {
 impl Peer for Model {
     fn open(&mut self, case: &Case) -> Result<Opened, Stop> {
         *self = Self::with(server_model(case)?);
-        let config = stream_config(&case.initial_config)?;
-        Ok(match self.call(&ApiRequest::Create(config)) {
-            Err(failure) => Opened::Refused(error_object(&failure)),
-            Ok(ApiAnswer::Stream(info)) => Opened::Created {
-                required_api_level: info
-                    .config
-                    .metadata
-                    .get("_nats.req.level")
-                    .map(|level| json!(level)),
-            },
-            Ok(_) => Opened::Created {
-                required_api_level: None,
+        self.connect(CALLER, &[(format!("{CALLER_INBOX}.>"), "1".to_owned())])?;
+        self.connect(CLIENT, &subscriptions(case))?;
+        let config = Value::Object(case.initial_config.clone()).to_string();
+        let answer = self.call(&format!("STREAM.CREATE.{STREAM}"), config.as_bytes())?;
+        Ok(match answer.get("error") {
+            Some(error) => Opened::Refused(error.clone()),
+            None => Opened::Created {
+                required_api_level: answer.pointer("/config/metadata/_nats.req.level").cloned(),
             },
         })
     }
 
     fn write(&mut self, messages: &[Outgoing]) -> Result<(), Stop> {
-        let mut actions = Vec::new();
-        let mut work = Time::ZERO;
-        for message in messages {
-            if self.closed {
-                break;
-            }
-            check_modelled(message)?;
-            let publish = self.edge.publish(&mut self.server, message);
-            let header_bytes = publish.headers.as_ref().map_or(0, |h| h.wire_bytes());
-            if header_bytes + message.payload_bytes > MAX_PAYLOAD_BYTES {
-                let line = "-ERR 'Maximum Payload Violation'".to_owned();
-                self.advance(self.now + work);
-                self.replies.push(observe::protocol_error(&[line], true));
-                self.closed = true;
-                break;
-            }
-            let bytes = u64::from(publish.wire_bytes);
-            work += WORK_PER_MESSAGE;
-            work += Time::from_nanos(bytes.saturating_mul(WORK_NS_PER_BYTE));
-            self.server
-                .step(self.now, Input::Publish(publish), &mut actions);
-            self.take(&mut actions);
-        }
-        self.advance(self.now + work);
-        Ok(())
+        let frames: Vec<ClientFrame> = messages
+            .iter()
+            .map(|message| ClientFrame::Publish(publish(message)))
+            .collect();
+        let mut bytes = BytesMut::new();
+        frames.iter().for_each(|frame| frame.encode(&mut bytes));
+        let work = Time::from_nanos(WORK_NS_PER_BYTE.saturating_mul(bytes.len() as u64));
+        let each = WORK_PER_MESSAGE
+            .as_nanos()
+            .saturating_mul(messages.len() as u64);
+        self.send(CLIENT, &frames)?;
+        self.advance(self.now + work + Time::from_nanos(each))
     }
 
-    fn direct_get(&mut self, _subject: &str, _body: &[u8]) -> Result<(), Stop> {
-        Err(Stop::Unsupported(
-            "direct get is not modelled yet".to_owned(),
-        ))
+    fn direct_get(&mut self, subject: &str, body: &[u8]) -> Result<(), Stop> {
+        let request = direct_get(subject, body)?;
+        self.send(CLIENT, &[ClientFrame::Publish(request)])
     }
 
     fn settle(&mut self, _wanted: Wanted) -> Result<Seen, Stop> {
-        self.advance(self.now + QUIET);
-        Ok(Seen {
-            replies: std::mem::take(&mut self.replies),
-            advisories: Vec::new(),
-        })
+        self.advance(self.now + QUIET)?;
+        Ok(seen(&mut self.inboxes[0]))
     }
 
     fn wait(&mut self, milliseconds: u64) -> Result<(), Stop> {
-        self.advance(self.now + Time::from_millis(milliseconds));
-        Ok(())
+        self.advance(self.now + Time::from_millis(milliseconds))
     }
 
     fn update(&mut self, config: &Map<String, Value>) -> Result<Option<Value>, Stop> {
-        let config = stream_config(config)?;
-        let answer = self.call(&ApiRequest::Update(config));
-        Ok(answer.err().map(|failure| error_object(&failure)))
+        let body = Value::Object(config.clone());
+        self.api(&format!("STREAM.UPDATE.{STREAM}"), &body)
     }
 
     fn api(&mut self, subject: &str, body: &Value) -> Result<Option<Value>, Stop> {
-        let request = api_request(subject, body)?;
-        let answer = self.call(&request);
-        Ok(answer.err().map(|failure| error_object(&failure)))
+        let answer = self.call(subject, body_text(body).as_bytes())?;
+        Ok(answer.get("error").cloned())
     }
 
     fn stored(&mut self) -> Result<Value, Stop> {
-        Ok(self
-            .read_back()
-            .unwrap_or_else(|failure| json!({ "error": error_object(&failure) })))
+        readback::stored(&mut |subject, body| self.call(subject, body))
     }
 
     fn close(&mut self) -> Result<(), Stop> {
@@ -276,78 +262,4 @@ fn server_model(case: &Case) -> Result<ServerModel, Stop> {
         model.batch_idle_timeout = span.0;
     }
     Ok(model)
-}
-
-fn stream_config(config: &Map<String, Value>) -> Result<StreamConfig, Stop> {
-    serde_json::from_value(Value::Object(config.clone()))
-        .map_err(|error| Stop::Unsupported(format!("the model does not know this stream: {error}")))
-}
-
-/// Atomic batches look like plain publishes to the model: better none than a wrong answer.
-fn check_modelled(message: &Outgoing) -> Result<(), Stop> {
-    let reply = message.reply.as_ref().map_or("", Token::as_str);
-    let headers = message.headers.iter().flatten();
-    let mut ids = headers.filter(|(name, value)| name == BATCH_ID && !value.is_empty());
-    if ids.next().is_some() && parse(reply) == Parsed::NotFast {
-        return Err(Stop::Unsupported(
-            "atomic batches are not modelled yet".to_owned(),
-        ));
-    }
-    Ok(())
-}
-
-/// The API calls that a case can make of the model.
-fn api_request(subject: &str, body: &Value) -> Result<ApiRequest, Stop> {
-    let unsupported = || Stop::Unsupported(format!("the model does not know $JS.API.{subject}"));
-    let (call, stream) = subject.rsplit_once('.').ok_or_else(unsupported)?;
-    let stream = stream.to_owned();
-    let number = |key: &str| body.get(key).and_then(Value::as_u64);
-    let config = || match body {
-        Value::Object(config) => stream_config(config),
-        _ => Err(unsupported()),
-    };
-    Ok(match call {
-        "STREAM.CREATE" => ApiRequest::Create(config()?),
-        "STREAM.UPDATE" => ApiRequest::Update(config()?),
-        "STREAM.DELETE" => ApiRequest::Delete { stream },
-        "STREAM.INFO" => ApiRequest::Info { stream },
-        "STREAM.LEADER.STEPDOWN" => ApiRequest::StepDown { stream },
-        "STREAM.PURGE" => ApiRequest::Purge {
-            stream,
-            purge: Purge {
-                filter: body
-                    .get("filter")
-                    .and_then(Value::as_str)
-                    .map(str::to_owned),
-                sequence: number("seq").map(StreamSequence),
-                keep: number("keep"),
-            },
-        },
-        "STREAM.MSG.DELETE" => ApiRequest::MessageDelete {
-            stream,
-            sequence: StreamSequence(number("seq").ok_or_else(unsupported)?),
-        },
-        "STREAM.MSG.GET" => ApiRequest::MessageGet {
-            stream,
-            sequence: StreamSequence(number("seq").ok_or_else(unsupported)?),
-        },
-        _ => return Err(unsupported()),
-    })
-}
-
-fn error_object(failure: &ApiFailure) -> Value {
-    json!({
-        "code": failure.status,
-        "err_code": failure.number,
-        "description": &*failure.description,
-    })
-}
-
-/// The model answered another call than the one made: a fault of ours, told rather than hidden.
-fn unexpected<T>(answer: &ApiAnswer) -> Result<T, ApiFailure> {
-    Err(ApiFailure {
-        status: 500,
-        number: 0,
-        description: format!("unexpected answer {answer:?}").into(),
-    })
 }

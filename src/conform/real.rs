@@ -1,31 +1,24 @@
 //! A real server as the peer of a case: one connection for the case, one for the API.
 //!
-//! Leans on `connection` and `observe`. Calls are blocking; the runtime behind them has one thread.
+//! Leans on `connection`, `frames` and `readback`. Calls are blocking; the runtime behind them has one thread.
 
 mod api;
-mod frames;
 
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tokio::runtime::Runtime;
 
 use super::Interrupt;
 use super::connection::{Address, Connection};
-use super::observe;
+use super::frames::{body_text, count_advisories, direct_get, publish, seen, subscriptions};
+use super::readback;
 use super::run::{Opened, Peer, Seen, Stop, Wanted};
-use super::vector::{Case, INBOX, Outgoing, STREAM};
-use crate::nats::wire::{ClientFrame, Publish, Token};
+use super::vector::{Case, Outgoing, STREAM};
+use crate::nats::wire::ClientFrame;
 use api::ApiClient;
-use frames::{count_advisories, outside_inbox, publish, seen};
+pub(super) use api::read_answer;
 
-/// Where the server tells of abandoned atomic batches.
-const ADVISORY_SUBJECTS: &str = "$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED.>";
-/// Id of the subscription to them.
-const ADVISORY_SUBSCRIPTION: &str = "2";
 /// Quiet time of the recordings on one server.
 const QUIET_R1: Duration = Duration::from_millis(120);
 /// Quiet time of the recordings on three servers.
@@ -37,8 +30,6 @@ const QUIET_SHORT: Duration = Duration::from_millis(25);
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How long an API answer may take.
 const API_PATIENCE: Duration = Duration::from_secs(10);
-/// Most messages that `stored` reads back.
-const STORED_MAX: u64 = 100_000;
 
 /// A running server.
 pub struct Real {
@@ -168,10 +159,8 @@ impl Peer for Real {
     fn open(&mut self, case: &Case) -> Result<Opened, Stop> {
         self.check_untouched()?;
         let mut connection = self.runtime.block_on(Connection::open(&self.address))?;
-        connection.subscribe(&format!("{INBOX}>"), "1")?;
-        connection.subscribe(ADVISORY_SUBJECTS, ADVISORY_SUBSCRIPTION)?;
-        for (index, subject) in outside_inbox(case).iter().enumerate() {
-            connection.subscribe(subject, &(index + 3).to_string())?;
+        for (subject, id) in subscriptions(case) {
+            connection.subscribe(&subject, &id)?;
         }
         self.runtime.block_on(connection.fence())?;
         self.case = Some(OpenCase {
@@ -205,13 +194,7 @@ impl Peer for Real {
     }
 
     fn direct_get(&mut self, subject: &str, body: &[u8]) -> Result<(), Stop> {
-        let invalid = || Stop::Surroundings(format!("`{subject}` is no subject"));
-        let request = Publish {
-            subject: Token::new(subject).ok_or_else(invalid)?,
-            reply: Token::new(&format!("{INBOX}dg")),
-            header: None,
-            payload: Bytes::copy_from_slice(body),
-        };
+        let request = direct_get(subject, body)?;
         self.with_case(async |case| {
             case.connection.send(&ClientFrame::Publish(request));
             case.connection.fence().await
@@ -227,16 +210,17 @@ impl Peer for Real {
             let mut waited = Duration::ZERO;
             loop {
                 interrupt.check()?;
-                let before = connection.messages.len();
+                let before = connection.inbox.messages.len();
                 connection.read_until_quiet(quiet).await?;
-                let is_moving = connection.messages.len() > before;
+                let inbox = &mut connection.inbox;
+                let is_moving = inbox.messages.len() > before;
                 waited = if is_moving { quiet } else { waited + quiet };
-                let advisories = count_advisories(&connection.messages);
-                let replies = connection.messages.len() - advisories;
-                let is_missing = replies + usize::from(connection.closed) < wanted.replies
+                let advisories = count_advisories(&inbox.messages);
+                let replies = inbox.messages.len() - advisories;
+                let is_missing = replies + usize::from(inbox.closed) < wanted.replies
                     || advisories < wanted.advisories;
-                if connection.closed || !is_missing || waited >= PATIENCE {
-                    return Ok(seen(connection));
+                if inbox.closed || !is_missing || waited >= PATIENCE {
+                    return Ok(seen(inbox));
                 }
                 quiet = case.quiet;
             }
@@ -263,12 +247,7 @@ impl Peer for Real {
     }
 
     fn api(&mut self, subject: &str, body: &Value) -> Result<Option<Value>, Stop> {
-        let bytes = match body {
-            Value::Null => String::new(),
-            Value::String(text) => text.clone(),
-            body => body.to_string(),
-        };
-        let answer = self.call(subject, bytes.as_bytes())?;
+        let answer = self.call(subject, body_text(body).as_bytes())?;
         let error = answer.get("error").cloned();
         if error.is_none() && subject == format!("STREAM.CREATE.{STREAM}") {
             self.case.as_mut().ok_or_else(no_case)?.created = true;
@@ -277,47 +256,7 @@ impl Peer for Real {
     }
 
     fn stored(&mut self) -> Result<Value, Stop> {
-        let broken =
-            |what: &str| Stop::Surroundings(format!("cannot read the stream back: {what}"));
-        let info = self.call(&format!("STREAM.INFO.{STREAM}"), b"")?;
-        let Some(state) = info.get("state") else {
-            return Ok(json!({ "error": info.get("error") }));
-        };
-        let number = |key: &str| state.get(key).and_then(Value::as_u64);
-        let (first, last) = (number("first_seq"), number("last_seq"));
-        let first = first.ok_or_else(|| broken("no first_seq"))?;
-        let last = last.ok_or_else(|| broken("no last_seq"))?;
-        if last.saturating_sub(first) >= STORED_MAX {
-            return Err(broken(&format!("more than {STORED_MAX} messages")));
-        }
-        let mut messages = Vec::new();
-        for sequence in first.max(1)..=last {
-            let request = json!({ "seq": sequence }).to_string();
-            let subject = format!("STREAM.MSG.GET.{STREAM}");
-            let answer = self.call(&subject, request.as_bytes())?;
-            let Some(message) = answer.get("message") else {
-                continue;
-            };
-            let text = |key: &str| message.get(key).and_then(Value::as_str).unwrap_or_default();
-            let bytes = |key: &str| {
-                STANDARD
-                    .decode(text(key))
-                    .map_err(|e| broken(&e.to_string()))
-            };
-            messages.push(observe::stored_message(
-                sequence,
-                text("subject"),
-                &bytes("hdrs")?,
-                bytes("data")?.len(),
-            ));
-        }
-        Ok(json!({
-            "messages": state.get("messages"),
-            "first_seq": first,
-            "last_seq": last,
-            "num_deleted": state.get("num_deleted"),
-            "msgs": messages,
-        }))
+        readback::stored(&mut |subject, body| self.call(subject, body))
     }
 
     fn close(&mut self) -> Result<(), Stop> {

@@ -2,9 +2,10 @@
 //!
 //! Both worlds tell their story in these events and in nothing else; measures, judges, results and
 //! charts read only them. Events are small and `Copy`, so that a run streams them and keeps none.
-//! Leans on `machine`, the words of `nats`, and the outcomes and frames of `batch`.
+//! Leans on `machine`, the words of `nats`, and the outcomes, frames and facts of `batch`.
 
 mod encode;
+mod server;
 mod table;
 
 pub use crate::batch::fast::publisher::Outcome;

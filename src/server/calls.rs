@@ -2,16 +2,26 @@
 //!
 //! Leans on `stream`.
 
-use super::api::{ApiAnswer, ApiFailure, ApiRequest, StoredMessage, StreamInfo};
+use std::sync::Arc;
+
+use super::api::{
+    AccountInfo, ApiAnswer, ApiCall, ApiFailure, ApiRequest, InfoDetails, Listed, Page,
+    StoredMessage, StreamInfo, Which,
+};
 use super::host::Host;
 use super::{Action, Server};
-use crate::batch::message::SubjectId;
+use crate::batch::message::{StreamNumber, SubjectId};
 use crate::machine::{Sink, Time};
 use crate::nats::StreamSequence;
 use crate::nats::error_code::ErrorCode;
 use crate::stream::Stream;
-use crate::stream::config::StreamConfig;
-use crate::stream::subjects::overlap;
+use crate::stream::config::{Storage, StreamConfig};
+use crate::stream::subjects::{Subjects, overlap};
+
+/// Most names, streams and subjects in one answer, as nats-server has them.
+const NAMES_LIMIT: u64 = 1_024;
+const LIST_LIMIT: u64 = 256;
+const SUBJECTS_LIMIT: u64 = 100_000;
 
 type Answer = Result<ApiAnswer, ApiFailure>;
 
@@ -24,12 +34,16 @@ impl Server {
         out: &mut dyn Sink<Action>,
     ) -> Answer {
         match request {
+            ApiRequest::Account => Ok(ApiAnswer::Account(self.account())),
+            ApiRequest::Names(page) => Ok(self.names(page)),
+            ApiRequest::List(page) => Ok(self.list(now, page)),
             ApiRequest::Create(config) => self.create(now, config),
             ApiRequest::Update(config) => self.update(now, config, out),
             ApiRequest::Delete { stream } => self.delete(stream, out),
-            ApiRequest::Info { stream } => {
+            ApiRequest::Info { stream, details } => {
                 let stream = self.stream(stream).ok_or(ErrorCode::StreamNotFound)?;
-                Ok(info(now, stream))
+                let info = detailed(now, stream, &self.subjects, details);
+                Ok(ApiAnswer::Stream(Box::new(info)))
             }
             ApiRequest::Purge { stream, purge } => {
                 let index = self.index(stream)?;
@@ -38,13 +52,14 @@ impl Server {
                 let purged = host.stream.purge(&self.subjects, purge)?;
                 Ok(ApiAnswer::Purged(purged))
             }
-            ApiRequest::MessageGet { stream, sequence } => self.message(stream, *sequence),
+            ApiRequest::MessageGet { stream, which } => self.message(stream, which),
             ApiRequest::MessageDelete { stream, sequence } => {
                 let host = self.host_mut(stream)?;
                 host.stream.delete_message(*sequence)?;
                 Ok(ApiAnswer::Done)
             }
             ApiRequest::StepDown { .. } => Err(ErrorCode::ClusterRequired.into()),
+            ApiRequest::Other { stream, call } => self.other(stream, *call),
         }
     }
 
@@ -57,18 +72,16 @@ impl Server {
         let config = config.clone().complete(self.model.api_level)?;
         if let Some(stream) = self.stream(&config.name) {
             if *stream.config() == config {
-                return Ok(info(now, stream));
+                return Ok(ApiAnswer::Existing(Box::new(info(now, stream))));
             }
-            return Err(ApiFailure::new(
-                400,
-                10058,
-                "stream name already in use with a different configuration",
-            ));
+            return Err(ErrorCode::StreamNameInUse.into());
         }
         self.check_subjects(&config)?;
-        let stream = Stream::new(now, config, self.model.batch_idle_timeout);
+        let number = StreamNumber(self.created);
+        self.created += 1;
+        let stream = Stream::new(number, now, config, self.model.batch_idle_timeout);
         let name = stream.name().clone();
-        let answer = info(now, &stream);
+        let answer = ApiAnswer::Stream(Box::new(info(now, &stream)));
         let free = self.hosts.iter().position(Option::is_none);
         let index = free.unwrap_or(self.hosts.len());
         let host = Some(Host::new(stream));
@@ -90,7 +103,7 @@ impl Server {
         host.with_facts(out, |stream, effects| {
             stream.update(config.clone(), level, effects)
         })?;
-        let answer = info(now, &host.stream);
+        let answer = ApiAnswer::Stream(Box::new(info(now, &host.stream)));
         self.route_again();
         Ok(answer)
     }
@@ -108,11 +121,78 @@ impl Server {
         Ok(ApiAnswer::Done)
     }
 
-    fn message(&self, name: &str, sequence: StreamSequence) -> Answer {
+    fn message(&self, name: &str, which: &Which) -> Answer {
         let stream = self.stream(name).ok_or(ErrorCode::StreamNotFound)?;
+        let found = match which {
+            Which::At(sequence) => Some(*sequence),
+            Which::Last(filter) => stream.last_matching(&self.subjects, filter),
+            Which::Next(from, filter) => stream.next_matching(&self.subjects, Some(filter), *from),
+        };
+        let sequence = found.ok_or(ErrorCode::NoMessageFound)?;
+        self.stored(stream, sequence)
+    }
+
+    /// What the account uses: all streams are of one account.
+    fn account(&self) -> AccountInfo {
+        let bytes = |storage| {
+            let of_kind = self.streams().filter(|s| s.config().storage == storage);
+            of_kind.map(|stream| stream.log().bytes()).sum()
+        };
+        AccountInfo {
+            memory_bytes: bytes(Storage::Memory),
+            storage_bytes: bytes(Storage::File),
+            streams: self.streams().count() as u64,
+            api_level: self.model.api_level,
+        }
+    }
+
+    fn names(&self, page: &Page) -> ApiAnswer {
+        let names: Vec<Arc<str>> = self.on_page(page).map(|s| Arc::clone(s.name())).collect();
+        let listed = listed(names.len(), page.offset, NAMES_LIMIT);
+        ApiAnswer::Names(of_page(names, listed), listed)
+    }
+
+    fn list(&self, now: Time, page: &Page) -> ApiAnswer {
+        let streams: Vec<&Stream> = self.on_page(page).collect();
+        let listed = listed(streams.len(), page.offset, LIST_LIMIT);
+        let streams = of_page(streams, listed).into_iter();
+        ApiAnswer::List(streams.map(|stream| info(now, stream)).collect(), listed)
+    }
+
+    fn on_page<'a>(&'a self, page: &'a Page) -> impl Iterator<Item = &'a Stream> {
+        self.streams().filter(|stream| {
+            page.subject.as_deref().is_none_or(|wanted| {
+                let mut filters = stream.config().subjects.iter();
+                filters.any(|filter| overlap(filter, wanted))
+            })
+        })
+    }
+
+    /// What concerns peers, backups and consumers, of which the model has none.
+    fn other(&self, name: &str, call: ApiCall) -> Answer {
+        if call == ApiCall::PeerRemove {
+            return Err(ErrorCode::ClusterRequired.into());
+        }
+        self.index(name)?;
+        match call {
+            ApiCall::ConsumerNames | ApiCall::ConsumerList => Ok(ApiAnswer::NoConsumers),
+            ApiCall::ConsumerInfo | ApiCall::ConsumerDelete => {
+                Err(ApiFailure::new(404, 10014, "consumer not found"))
+            }
+            ApiCall::ConsumerCreate => {
+                Err(ApiFailure::new(500, 10012, "consumers are not modelled"))
+            }
+            ApiCall::Snapshot => Err(ApiFailure::new(500, 10064, "backups are not modelled")),
+            ApiCall::Restore => Err(ApiFailure::new(500, 10062, "backups are not modelled")),
+            _ => Err(ApiFailure::new(400, 10003, "bad request")),
+        }
+    }
+
+    fn stored(&self, stream: &Stream, sequence: StreamSequence) -> Answer {
         let record = stream.message(sequence)?;
         let log = stream.log();
         Ok(ApiAnswer::Message(Box::new(StoredMessage {
+            stream: stream.number(),
             subject: self.text(record.subject),
             sequence,
             headers: log.headers(sequence).cloned(),
@@ -125,7 +205,7 @@ impl Server {
         let bad = |c: char| matches!(c, '.' | '*' | '>' | '/' | '\\') || c.is_whitespace();
         if config.name.is_empty() || config.name.contains(bad) {
             return Err(ApiFailure::invalid_config(
-                "stream name is required and can not contain '.', '*', '>'",
+                r"stream name is required and can not contain '.', '*', '>', '\', '/'",
             ));
         }
         let others = self.hosts.iter().flatten().map(|host| host.stream.config());
@@ -134,11 +214,7 @@ impl Server {
             .flat_map(|other| &other.subjects)
             .any(|taken| config.subjects.iter().any(|wanted| overlap(taken, wanted)));
         if taken {
-            return Err(ApiFailure::new(
-                400,
-                10065,
-                "subjects overlap with an existing stream",
-            ));
+            return Err(ErrorCode::SubjectsOverlap.into());
         }
         Ok(())
     }
@@ -161,14 +237,52 @@ impl Server {
     }
 }
 
-fn info(now: Time, stream: &Stream) -> ApiAnswer {
+fn listed(total: usize, offset: u64, limit: u64) -> Listed {
+    let total = total as u64;
+    Listed {
+        total,
+        offset: offset.min(total),
+        limit,
+    }
+}
+
+fn of_page<T>(all: Vec<T>, listed: Listed) -> Vec<T> {
+    let skipped = usize::try_from(listed.offset).unwrap_or(usize::MAX);
+    let limit = usize::try_from(listed.limit).unwrap_or(usize::MAX);
+    all.into_iter().skip(skipped).take(limit).collect()
+}
+
+/// With what was asked beyond configuration and state.
+fn detailed(now: Time, stream: &Stream, subjects: &Subjects, details: &InfoDetails) -> StreamInfo {
+    let mut info = info(now, stream);
+    let log = stream.log();
+    if details.deleted && log.messages() > 0 {
+        let all = (log.first().0..=log.last().0).map(StreamSequence);
+        info.deleted_sequences = all.filter(|at| log.get(*at).is_none()).collect();
+    }
+    if let Some(filter) = &details.subjects_filter {
+        let counts: Vec<_> = stream
+            .counts_of_each(subjects, filter)
+            .into_iter()
+            .collect();
+        if !counts.is_empty() {
+            let listed = listed(counts.len(), details.offset, SUBJECTS_LIMIT);
+            let own = |(text, count): (&str, u64)| (text.to_owned(), count);
+            let counts = of_page(counts, listed).into_iter().map(own).collect();
+            info.subject_counts = Some((counts, listed));
+        }
+    }
+    info
+}
+
+fn info(now: Time, stream: &Stream) -> StreamInfo {
     let log = stream.log();
     let first_at = if log.messages() > 0 {
         log.stored_at(log.first())
     } else {
         None
     };
-    ApiAnswer::Stream(Box::new(StreamInfo {
+    StreamInfo {
         config: stream.config().clone(),
         created: stream.created(),
         messages: log.messages(),
@@ -178,7 +292,9 @@ fn info(now: Time, stream: &Stream) -> ApiAnswer {
         last: log.last(),
         last_at: log.last_at(),
         deleted: log.deleted(),
+        deleted_sequences: Vec::new(),
         subjects: stream.subject_count(),
+        subject_counts: None,
         at: now,
-    }))
+    }
 }

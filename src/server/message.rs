@@ -4,5 +4,6 @@
 //! Leans on `batch`.
 
 pub use crate::batch::message::{
-    BatchHandle, ConnectionId, Control, Fact, Payload, Publish, Reply, ReplyTo, SubjectId,
+    BatchHandle, ConnectionId, Control, Fact, Payload, Publish, Reply, ReplyTo, StreamNumber,
+    SubjectId,
 };

@@ -4,9 +4,12 @@
 
 pub mod api;
 pub mod api_json;
+mod api_print;
 mod calls;
+pub mod front;
 mod host;
 pub mod message;
+pub mod stamp;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -20,7 +23,7 @@ use crate::stream::subjects::{Subjects, matches};
 use crate::stream::{Stream, Surroundings};
 use api::{ApiAnswer, ApiCall, ApiFailure, ApiRequest};
 use host::Host;
-use message::{Fact, Publish, Reply, ReplyTo, SubjectId};
+use message::{Fact, Publish, Reply, ReplyTo, StreamNumber, SubjectId};
 
 /// What the modelled server is like.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -157,6 +160,10 @@ pub struct Server {
     routes: Vec<u32>,
     hosts: Vec<Option<Host>>,
     names: BTreeMap<Arc<str>, u32>,
+    /// Streams created so far: the number of the next.
+    created: u32,
+    /// Goes up whenever subjects may lead elsewhere.
+    routing: u64,
     calls: VecDeque<Call>,
     /// Hosts that wait for [`Input::Chosen`], in the order in which they asked.
     choosing: VecDeque<u32>,
@@ -181,6 +188,8 @@ impl Server {
             routes: Vec::new(),
             hosts: Vec::new(),
             names: BTreeMap::new(),
+            created: 0,
+            routing: 0,
             calls: VecDeque::new(),
             choosing: VecDeque::new(),
         }
@@ -199,6 +208,36 @@ impl Server {
             self.routes.push(route);
         }
         id
+    }
+
+    /// The id of a subject that a stream takes, and which stream; `None` if none does, and then the
+    /// subject is not remembered.
+    pub fn intern_taken(&mut self, subject: &str) -> Option<(SubjectId, &Stream)> {
+        let id = match self.subjects.find(subject) {
+            Some(id) => id,
+            None if self.route(subject) == NOWHERE => return None,
+            None => self.intern(subject),
+        };
+        let route = *self.routes.get(id.0 as usize)?;
+        let host = self.hosts.get(route as usize)?.as_ref()?;
+        Some((id, &host.stream))
+    }
+
+    /// A number that changes whenever streams come, go or change their subjects: as long as it is
+    /// the same, [`Server::intern_taken`] gives the same.
+    pub const fn routing(&self) -> u64 {
+        self.routing
+    }
+
+    /// All streams, by name.
+    pub fn streams(&self) -> impl Iterator<Item = &Stream> {
+        let hosts = self.names.values();
+        hosts.filter_map(|index| Some(&self.hosts.get(*index as usize)?.as_ref()?.stream))
+    }
+
+    /// A stream by number, as long as it exists.
+    pub fn stream_numbered(&self, number: StreamNumber) -> Option<&Stream> {
+        self.streams().find(|stream| stream.number() == number)
     }
 
     /// The text of a subject.
@@ -349,6 +388,7 @@ impl Server {
 
     /// After streams came, went or changed their subjects.
     fn route_again(&mut self) {
+        self.routing += 1;
         self.routes = (0..self.subjects.len() as u32)
             .map(|id| self.route(self.subjects.text(SubjectId(id))))
             .collect();

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use rand::RngExt;
 
-use super::fault::{Fate, Faults};
 use super::queue::Queue;
 use crate::batch::fast::publisher::ControlFrame;
 use crate::event::{BatchNumber, DropCause, Event, Observer, PublisherId};
+use crate::fault::{Fate, Faults};
 use crate::machine::Time;
 use crate::nats::header::Headers;
 use crate::nats::{BatchSequence, Operation};

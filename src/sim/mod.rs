@@ -4,7 +4,6 @@
 
 pub mod determinism;
 mod fabric;
-mod fault;
 mod host;
 mod model;
 pub mod queue;

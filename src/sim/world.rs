@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use super::SimError;
 use super::fabric::{Fabric, Frame, UpFrame, Wake};
-use super::fault::Faults;
 use super::host::{Group, Host, Shared};
 use super::model;
 use super::queue::Next;
 use crate::batch::fast::publisher::ControlFrame;
-use crate::event::{BatchNumber, DropCause, Event, Observer, PublisherId};
+use crate::event::{BatchNumber, Event, Observer, PublisherId};
+use crate::fault::Faults;
 use crate::load::{PayloadContent, Plan};
 use crate::machine::{Machine, Sink, Time};
 use crate::nats::Operation;
@@ -198,15 +198,10 @@ impl<'a> World<'a> {
     /// A frame of a host reaches the server.
     fn arrive(&mut self, host: usize, frame: UpFrame) {
         self.fabric.arrived();
-        let (batch, operation, sequence) = (frame.batch, frame.operation, frame.sequence);
-        if matches!(operation, Operation::CommitEob | Operation::Ping) {
-            self.fabric.tell(&Event::ControlReceived {
-                batch,
-                operation,
-                sequence,
-            });
-        }
         let publish = self.hosts[host].publish(frame);
+        if let Some(event) = Event::received(&publish, |batch| BatchNumber(batch.0)) {
+            self.fabric.tell(&event);
+        }
         self.serve(|server, now, sink| server.step(now, Input::Publish(publish), sink));
     }
 
@@ -255,7 +250,7 @@ impl<'a> World<'a> {
         let answered = self
             .server
             .answers_inside()
-            .any(|(to, reply)| of_batch(*to) && waiting.is_released_by(&control_frame(reply)));
+            .any(|(to, reply)| of_batch(*to) && waiting.is_released_by(&reply.into()));
         !(on_links || in_server || answered)
     }
 
@@ -295,22 +290,6 @@ const fn is_ping(publish: &Publish) -> bool {
     )
 }
 
-/// A reply as a publisher takes it.
-fn control_frame(reply: &Reply) -> ControlFrame {
-    match reply {
-        Reply::Ack(ack) => ControlFrame::Ack(*ack),
-        Reply::Gap(gap) => ControlFrame::Gap(*gap),
-        Reply::Error(error) => ControlFrame::Error {
-            sequence: error.sequence,
-            code: error.error.code.number(),
-        },
-        Reply::PubAck(ack, _) => ControlFrame::PubAck(*ack),
-        Reply::Refused(error) => ControlFrame::Refused(error.code.number()),
-        Reply::NoResponders(_) => ControlFrame::Status(503),
-        Reply::TooManyRequests => ControlFrame::Status(429),
-    }
-}
-
 /// Turns what the server decides into frames and events.
 struct ServerSink<'s, 'o> {
     fabric: &'s mut Fabric<'o>,
@@ -321,7 +300,7 @@ impl Sink<Action> for ServerSink<'_, '_> {
     fn emit(&mut self, action: Action) {
         match action {
             Action::Send { to, reply } => self.send(to, &reply),
-            Action::Fact(fact) => self.fact(fact),
+            Action::Fact(fact) => self.fact(&fact),
             Action::Choose => self.choose = true,
             Action::ApiReply { .. } => {}
         }
@@ -331,87 +310,16 @@ impl Sink<Action> for ServerSink<'_, '_> {
 impl ServerSink<'_, '_> {
     fn send(&mut self, to: ReplyTo, reply: &Reply) {
         let batch = BatchNumber(to.tag as u32);
-        let frame = control_frame(reply);
-        let event = match frame {
-            ControlFrame::Ack(ack) => Event::AckSent {
-                batch,
-                flow: ack.messages,
-                sequence: ack.sequence,
-            },
-            ControlFrame::Gap(gap) => Event::GapSent {
-                batch,
-                expected: gap.expected,
-                received: gap.received,
-            },
-            ControlFrame::Error { sequence, code } => Event::ErrorSent {
-                batch,
-                code,
-                sequence,
-            },
-            ControlFrame::PubAck(ack) => Event::PubAckSent {
-                batch,
-                duplicate: ack.duplicate,
-                count: ack.count.unwrap_or_default(),
-                sequence: ack.sequence,
-            },
-            ControlFrame::Refused(code) | ControlFrame::Status(code) => {
-                Event::RefusalSent { batch, code }
-            }
-        };
-        self.fabric.tell(&event);
+        let frame = ControlFrame::from(reply);
+        self.fabric.tell(&Event::sent(batch, frame));
         self.fabric
             .send_down(PublisherId(to.connection.0), batch, frame);
     }
 
-    fn fact(&mut self, fact: Fact) {
-        let event = match fact {
-            Fact::BatchOpened { batch, open, flow } => Event::BatchOpened {
-                batch: BatchNumber(batch.0),
-                open,
-                flow,
-            },
-            Fact::BatchForgotten { batch, idle } => Event::BatchForgotten {
-                batch: BatchNumber(batch.0),
-                idle,
-            },
-            Fact::Stored {
-                batch: Some(batch),
-                sequence,
-                stream_sequence,
-                payload,
-            } => Event::Stored {
-                batch: BatchNumber(batch.0),
-                bytes: payload.bytes,
-                digest: payload.digest,
-                sequence,
-                stream_sequence,
-            },
-            Fact::Deduplicated { batch, sequence } => Event::Deduplicated {
-                batch: BatchNumber(batch.0),
-                sequence,
-            },
-            Fact::Rejected {
-                batch,
-                sequence,
-                code,
-            } => Event::Rejected {
-                batch: BatchNumber(batch.0),
-                code,
-                sequence,
-            },
-            Fact::Overflowed {
-                batch,
-                operation,
-                sequence,
-            } => Event::Dropped {
-                batch: BatchNumber(batch.0),
-                cause: DropCause::IngestQueue,
-                operation: Some(operation),
-                sequence,
-            },
-            // Plain publishes have no batch; the event lane sends none.
-            Fact::Stored { batch: None, .. } => return,
-        };
-        self.fabric.tell(&event);
+    /// Plain publishes have no batch, and tell nothing; the event lane sends none.
+    fn fact(&mut self, fact: &Fact) {
+        if let Some(event) = Event::of_fact(fact, |batch| BatchNumber(batch.0)) {
+            self.fabric.tell(&event);
+        }
     }
 }

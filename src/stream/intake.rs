@@ -129,6 +129,7 @@ impl Stream {
                 out.emit(Effect::Fact(Fact::Stored {
                     batch: None,
                     sequence: BatchSequence(0),
+                    stream: self.number,
                     stream_sequence: at,
                     payload: publish.payload,
                 }));
@@ -334,6 +335,7 @@ impl Stream {
             out.emit(Effect::Fact(Fact::Stored {
                 batch: Some(fast.batch),
                 sequence: fast.sequence,
+                stream: self.number,
                 stream_sequence: at,
                 payload: publish.payload,
             }));

@@ -1,7 +1,7 @@
 //! A stream: its log, its limits, and the checks before a message goes in.
 //!
 //! `intake` takes one message through all of it; `check` and `ask` are the header checks; `keep`
-//! stores and removes; `purge` answers the API. Leans on `batch`, `machine` and the words of `nats`.
+//! stores and removes; `purge` and `read` answer the API. Leans on `batch`, `machine` and the words of `nats`.
 
 mod ask;
 mod check;
@@ -12,6 +12,7 @@ mod intake;
 mod keep;
 pub mod log;
 pub mod purge;
+mod read;
 pub mod subjects;
 
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use crate::batch::fast::flow::Policy;
 use crate::batch::fast::ingest::BatchDefects;
 use crate::batch::fast::table::{Limits, Table};
-use crate::batch::message::{Fact, Reply, ReplyTo, SubjectId};
+use crate::batch::message::{Fact, Reply, ReplyTo, StreamNumber, SubjectId};
 use crate::machine::{Sink, Time};
 use crate::nats::StreamSequence;
 use crate::nats::header::Headers;
@@ -82,6 +83,7 @@ struct BatchOrigins {
 /// A stream on its server.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Stream {
+    number: StreamNumber,
     name: Arc<str>,
     config: StreamConfig,
     created: Time,
@@ -96,9 +98,10 @@ pub struct Stream {
 
 impl Stream {
     /// A stream with a complete configuration, whose fast batches are forgotten after
-    /// `batch_timeout` without messages.
-    pub fn new(now: Time, config: StreamConfig, batch_timeout: Time) -> Self {
+    /// `batch_timeout` without messages. `number` names it in facts.
+    pub fn new(number: StreamNumber, now: Time, config: StreamConfig, batch_timeout: Time) -> Self {
         Self {
+            number,
             name: config.name.as_str().into(),
             created: now,
             log: Log::new(config.storage),
@@ -108,6 +111,11 @@ impl Stream {
             batches: Table::new(batch_timeout),
             config,
         }
+    }
+
+    /// Number.
+    pub const fn number(&self) -> StreamNumber {
+        self.number
     }
 
     /// Name.

@@ -24,7 +24,7 @@ impl ApiClient {
     /// Connects to a server with JetStream.
     pub(super) async fn connect(address: &Address) -> Result<Self, Stop> {
         let mut connection = Connection::open(address).await?;
-        if connection.info.get("jetstream") != Some(&Value::Bool(true)) {
+        if connection.inbox.info.get("jetstream") != Some(&Value::Bool(true)) {
             let host = &address.host;
             return Err(Stop::Surroundings(format!("{host} has no JetStream")));
         }
@@ -38,7 +38,7 @@ impl ApiClient {
 
     /// What the server said of itself.
     pub(super) const fn info(&self) -> &Value {
-        &self.connection.info
+        &self.connection.inbox.info
     }
 
     /// Calls `$JS.API.<subject>` and waits for the answer.
@@ -53,7 +53,7 @@ impl ApiClient {
         self.calls += 1;
         let inbox = format!("{INBOX}.{}", self.calls);
         let connection = &mut self.connection;
-        connection.messages.clear();
+        connection.inbox.messages.clear();
         connection.send(&ClientFrame::Publish(Publish {
             subject: api_subject.ok_or_else(|| broken("not a subject"))?,
             reply: Token::new(&inbox),
@@ -62,11 +62,11 @@ impl ApiClient {
         }));
         let answered = async {
             loop {
-                let mut messages = connection.messages.iter();
+                let mut messages = connection.inbox.messages.iter();
                 if let Some(answer) = messages.find(|answer| answer.subject.as_str() == inbox) {
                     return Ok(answer.payload.clone());
                 }
-                if connection.closed {
+                if connection.inbox.closed {
                     return Err(broken("the server closed the connection"));
                 }
                 connection.turn().await?;
@@ -75,10 +75,15 @@ impl ApiClient {
         let answer = tokio::time::timeout(patience, answered)
             .await
             .map_err(|_| broken("no answer"))??;
-        if answer.is_empty() {
-            // Status 503 without a body: nobody serves the API yet.
-            return Ok(json!({ "error": { "code": 503, "description": "no responders" } }));
-        }
-        serde_json::from_slice(&answer).map_err(|error| broken(&error.to_string()))
+        read_answer(&answer).map_err(|error| broken(&error))
     }
+}
+
+/// The JSON of an answer.
+pub(in super::super) fn read_answer(payload: &[u8]) -> Result<Value, String> {
+    if payload.is_empty() {
+        // Status 503 without a body: nobody serves the API yet.
+        return Ok(json!({ "error": { "code": 503, "description": "no responders" } }));
+    }
+    serde_json::from_slice(payload).map_err(|error| error.to_string())
 }

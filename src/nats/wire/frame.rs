@@ -182,7 +182,22 @@ fn put_tokens<const N: usize>(out: &mut BytesMut, tokens: [Option<&Token>; N]) {
 
 fn put_number(out: &mut BytesMut, number: usize) {
     out.put_u8(b' ');
-    out.put_slice(number.to_string().as_bytes());
+    put_decimal(out, number as u64);
+}
+
+/// Appends the digits of `number`, without allocating.
+pub fn put_decimal(out: &mut BytesMut, mut number: u64) {
+    let mut digits = [0_u8; 20];
+    let mut start = digits.len();
+    loop {
+        start -= 1;
+        digits[start] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.put_slice(&digits[start..]);
 }
 
 fn put_body(out: &mut BytesMut, header: Option<&Bytes>, payload: &Bytes) {

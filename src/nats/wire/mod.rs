@@ -8,7 +8,7 @@ mod decode;
 mod frame;
 
 pub use decode::{Decoder, Direction};
-pub use frame::{ClientFrame, Message, Publish, ServerFrame};
+pub use frame::{ClientFrame, Message, Publish, ServerFrame, put_decimal};
 
 use std::fmt;
 
@@ -118,6 +118,11 @@ impl Token {
         Self(bytes)
     }
 
+    /// The bytes of the text.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// The text.
     pub fn as_str(&self) -> &str {
         // Checked when it was made; the check is repeated because unsafe code is not allowed here.
@@ -131,6 +136,13 @@ impl fmt::Debug for Token {
     }
 }
 
+/// Compares like the bytes: a map by tokens can be asked with bytes.
+impl std::borrow::Borrow<[u8]> for Token {
+    fn borrow(&self) -> &[u8] {
+        &self.0
+    }
+}
+
 /// The rest of a control line behind its verb: UTF-8 on one line, without blanks at its ends.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Line(Bytes);
@@ -141,6 +153,11 @@ impl Line {
         let text = text.trim_matches(|c: char| u8::try_from(c).is_ok_and(is_blank));
         (!text.bytes().any(|byte| byte == b'\r' || byte == b'\n'))
             .then(|| Self(Bytes::copy_from_slice(text.as_bytes())))
+    }
+
+    /// Nothing.
+    pub const fn empty() -> Self {
+        Self(Bytes::new())
     }
 
     /// Bytes already known to be such a text.

@@ -111,7 +111,10 @@ fn api_calls_run_beside_the_loop_one_after_the_other() {
             tag: 1,
         };
         let stream = "S".to_owned();
-        let request = Box::new(ApiRequest::Info { stream });
+        let request = Box::new(ApiRequest::Info {
+            stream,
+            details: Default::default(),
+        });
         let input = Input::Api { to, request };
         lab.server.step(lab.now, input, &mut lab.actions);
     }

@@ -1,6 +1,7 @@
 //! The faults of a scenario at work: which frame meets which fate.
 //!
-//! Leans on `scenario` for what is wanted and on `machine`.
+//! Whoever brings frames from publishers to a server and back asks here: the simulator and the
+//! served model. Leans on `scenario` for what is wanted and on `event` for numbers.
 
 use crate::event::PublisherId;
 use crate::machine::Time;
@@ -8,12 +9,12 @@ use crate::scenario::{Fault, FaultAction, FaultPlace, FrameKind};
 
 /// What happens to one frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Fate {
+pub enum Fate {
     /// It passes.
     Pass,
-    /// It never leaves its sender's process.
+    /// It never leaves its sender's process: by which fault.
     LostAtOutput(u32),
-    /// It leaves and never arrives.
+    /// It leaves and never arrives: by which fault.
     LostOnRoute(u32),
     /// It arrives so much later, and everything behind it with it.
     Late(u32, Time),
@@ -23,22 +24,22 @@ pub(super) enum Fate {
 
 /// A cut link: frames of `publisher` are lost from `from` until `until`, both ways.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Cut {
+pub struct Cut {
     /// Number of the fault.
-    pub(super) fault: u32,
+    pub fault: u32,
     /// Whose link; `None`: every link.
-    pub(super) publisher: Option<PublisherId>,
+    pub publisher: Option<PublisherId>,
     /// When it begins.
-    pub(super) from: Time,
+    pub from: Time,
     /// When it ends; [`Time::NEVER`]: not.
-    pub(super) until: Time,
+    pub until: Time,
     /// Frames wait for the end instead of being lost.
-    pub(super) holds: bool,
+    pub holds: bool,
 }
 
 /// All faults of a run.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Faults {
+pub struct Faults {
     frames: Vec<FrameFault>,
     cuts: Vec<Cut>,
 }
@@ -59,8 +60,8 @@ struct FrameFault {
 }
 
 impl Faults {
-    /// The faults of a file, for so many publishers.
-    pub(super) fn new(faults: &[Fault], publishers: u32) -> Self {
+    /// The faults of a file, for so many publishers; more may come.
+    pub fn new(faults: &[Fault], publishers: u32) -> Self {
         let mut built = Self::default();
         for (number, fault) in (0..).zip(faults) {
             match fault.action {
@@ -91,12 +92,12 @@ impl Faults {
     }
 
     /// The cuts and holds, in the order of the file.
-    pub(super) fn cuts(&self) -> &[Cut] {
+    pub fn cuts(&self) -> &[Cut] {
         &self.cuts
     }
 
     /// Counts a frame and decides its fate; the first fault that wants it gets it.
-    pub(super) fn fate(&mut self, publisher: PublisherId, kind: FrameKind) -> Fate {
+    pub fn fate(&mut self, publisher: PublisherId, kind: FrameKind) -> Fate {
         let mut fate = Fate::Pass;
         for fault in &mut self.frames {
             let meant =
@@ -104,7 +105,11 @@ impl Faults {
             if !meant {
                 continue;
             }
-            let seen = &mut fault.seen[publisher.0 as usize];
+            let place = publisher.0 as usize;
+            if fault.seen.len() <= place {
+                fault.seen.resize(place + 1, 0);
+            }
+            let seen = &mut fault.seen[place];
             *seen += 1;
             if fate != Fate::Pass || *seen < fault.first || *seen > fault.last {
                 continue;
@@ -120,12 +125,12 @@ impl Faults {
     }
 
     /// Whether any frame can meet a fault: lets the hot path skip the counting.
-    pub(super) fn touch_frames(&self) -> bool {
+    pub fn touch_frames(&self) -> bool {
         !self.frames.is_empty()
     }
 
     /// Whether the link of `publisher` is cut at `now`; a hold cuts nothing.
-    pub(super) fn is_cut(&self, publisher: PublisherId, now: Time) -> bool {
+    pub fn is_cut(&self, publisher: PublisherId, now: Time) -> bool {
         let hits = |cut: &Cut| {
             cut.publisher.is_none_or(|whose| whose == publisher)
                 && cut.from <= now
@@ -135,7 +140,7 @@ impl Faults {
     }
 
     /// Whether a frame may arrive twice: copies need lanes of their own.
-    pub(super) fn make_copies(&self) -> bool {
+    pub fn make_copies(&self) -> bool {
         self.frames
             .iter()
             .any(|fault| fault.action == FaultAction::Duplicate)

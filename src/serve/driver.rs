@@ -1,0 +1,250 @@
+//! A hub over sockets: one task for each connection, one for the timers, all on one thread.
+//!
+//! Leans on `hub` and tokio. A task reads straight into the front's buffer and writes what the front
+//! has gathered, so a message is not copied on its way.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use bytes::{Buf as _, Bytes};
+use tokio::io::{AsyncReadExt as _, AsyncWrite as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::task::spawn_local;
+
+use super::clock::Clock;
+use super::hub::Hub;
+use crate::machine::Time;
+use crate::server::message::ConnectionId;
+
+/// A buffer with less room than this is given [`READ_BYTES`] more.
+const ROOM_BYTES: usize = 4_096;
+/// Room for one read.
+const READ_BYTES: usize = 64 << 10;
+/// A connection lets the others have a turn after so many reads and writes.
+const TURNS: u32 = 16;
+/// Most clients at a time.
+const CONNECTIONS_MAX: usize = 10_000;
+/// How long the driver rests after a connection that could not be accepted, such as for want of
+/// file descriptors.
+const REST: Time = Time::from_millis(100);
+
+/// What the tasks share.
+struct Shared {
+    hub: Rc<RefCell<Hub>>,
+    clock: Rc<dyn Clock>,
+    /// The timers' task is to look again.
+    earlier: Notify,
+    /// What the timers' task waits for.
+    armed: Cell<Time>,
+    stopped: Cell<bool>,
+    stop: Notify,
+}
+
+/// Serves `hub` to all who connect to `listener`, until `stop` ends. Must run on a `LocalSet` or in
+/// other surroundings where `spawn_local` works.
+///
+/// # Errors
+/// The listener does not tell its address.
+pub async fn serve(
+    listener: TcpListener,
+    hub: Rc<RefCell<Hub>>,
+    clock: Rc<dyn Clock>,
+    stop: impl Future<Output = ()>,
+) -> io::Result<()> {
+    listener.local_addr()?;
+    let shared = Rc::new(Shared {
+        hub,
+        clock,
+        earlier: Notify::new(),
+        armed: Cell::new(Time::NEVER),
+        stopped: Cell::new(false),
+        stop: Notify::new(),
+    });
+    spawn_local(keep_time(Rc::clone(&shared)));
+    let accepting = accept(&listener, &shared);
+    tokio::select! {
+        biased;
+        () = stop => {}
+        () = accepting => {}
+    }
+    shared.stopped.set(true);
+    shared.stop.notify_waiters();
+    shared.earlier.notify_one();
+    Ok(())
+}
+
+/// Accepts clients for ever.
+async fn accept(listener: &TcpListener, shared: &Rc<Shared>) {
+    let mut next = 0_u32;
+    loop {
+        match listener.accept().await {
+            Ok((stream, address)) => {
+                let id = ConnectionId(next);
+                next = next.wrapping_add(1);
+                if shared.hub.borrow().front().connections() >= CONNECTIONS_MAX {
+                    continue;
+                }
+                let ip = address.ip().to_string();
+                spawn_local(attend(stream, id, ip, Rc::clone(shared)));
+            }
+            Err(_) => shared.clock.sleep_until(shared.clock.now() + REST).await,
+        }
+    }
+}
+
+/// Lets the hub's timers happen.
+async fn keep_time(shared: Rc<Shared>) {
+    while !shared.stopped.get() {
+        let due = shared.hub.borrow().due();
+        shared.armed.set(due);
+        if due <= shared.horizon() {
+            shared.pass();
+            continue;
+        }
+        tokio::select! {
+            biased;
+            () = shared.earlier.notified() => {}
+            () = shared.clock.sleep_until(due) => shared.pass(),
+        }
+    }
+}
+
+/// One client, from its greeting to its end.
+async fn attend(stream: TcpStream, id: ConnectionId, ip: String, shared: Rc<Shared>) {
+    // Small frames must not wait for one another; where that cannot be said it does not matter.
+    let _ = stream.set_nodelay(true);
+    if !shared.hub.borrow_mut().connect(shared.clock.now(), id, &ip) {
+        return;
+    }
+    let mut client = Client {
+        stream,
+        id,
+        output: Bytes::new(),
+        shared: Rc::clone(&shared),
+    };
+    tokio::select! {
+        biased;
+        () = shared.stop.notified() => {}
+        () = poll_fn(|context| client.poll(context)) => {}
+    }
+    let now = shared.clock.now();
+    shared.hub.borrow_mut().disconnect(now, id);
+    shared.look_again();
+}
+
+/// A connection at work.
+struct Client {
+    stream: TcpStream,
+    id: ConnectionId,
+    /// What is being written.
+    output: Bytes,
+    shared: Rc<Shared>,
+}
+
+impl Client {
+    /// Writes and reads as far as that goes; ready when the connection is over.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        for _ in 0..TURNS {
+            if self.shared.hub.borrow().is_held(self.id) {
+                self.shared.hub.borrow_mut().wait(self.id, context.waker());
+                return Poll::Pending;
+            }
+            let is_closing = self.shared.hub.borrow().is_closing(self.id);
+            let wrote = match self.write(context) {
+                Poll::Ready(Ok(wrote)) => wrote,
+                Poll::Ready(Err(_)) => return Poll::Ready(()),
+                // Who does not read its last words does without.
+                Poll::Pending if is_closing => return Poll::Ready(()),
+                Poll::Pending => false,
+            };
+            if is_closing {
+                if wrote {
+                    continue;
+                }
+                return Poll::Ready(());
+            }
+            match self.read(context) {
+                Poll::Ready(true) => {}
+                Poll::Ready(false) => return Poll::Ready(()),
+                Poll::Pending if wrote => {}
+                Poll::Pending => {
+                    self.shared.hub.borrow_mut().wait(self.id, context.waker());
+                    return Poll::Pending;
+                }
+            }
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Writes once; ready with false if there is nothing to write.
+    fn write(&mut self, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        if self.output.is_empty() {
+            self.output = self.shared.hub.borrow_mut().take_output(self.id);
+            if self.output.is_empty() {
+                return Poll::Ready(Ok(false));
+            }
+        }
+        let wrote = Pin::new(&mut self.stream).poll_write(context, &self.output);
+        wrote.map_ok(|count| {
+            self.output.advance(count);
+            self.shared.hub.borrow_mut().written(self.id, count);
+            true
+        })
+    }
+
+    /// Reads once; ready with false at the end of the connection.
+    fn read(&mut self, context: &mut Context<'_>) -> Poll<bool> {
+        let mut hub = self.shared.hub.borrow_mut();
+        let Some(buffer) = hub.buffer(self.id) else {
+            // To be closed: what is left is written first, and nothing more is read.
+            return Poll::Pending;
+        };
+        if buffer.capacity() - buffer.len() < ROOM_BYTES {
+            buffer.reserve(READ_BYTES);
+        }
+        // Dropped at once if it is not ready: nothing is lost then.
+        let read = pin!(self.stream.read_buf(buffer)).poll(context);
+        match read {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(false),
+            Poll::Ready(Ok(_)) => {}
+        }
+        hub.received(self.shared.clock.now(), self.id);
+        drop(hub);
+        self.shared.pass_what_is_due();
+        Poll::Ready(true)
+    }
+}
+
+impl Shared {
+    /// What is due until then is done now.
+    fn horizon(&self) -> Time {
+        self.clock.now() + self.clock.slack()
+    }
+
+    /// Lets everything happen that is due.
+    fn pass(&self) {
+        self.hub.borrow_mut().pass(self.horizon());
+    }
+
+    /// After something came in: what follows from it at once, and the timers' task for the rest.
+    fn pass_what_is_due(&self) {
+        if self.clock.slack() > Time::ZERO && self.hub.borrow().due() <= self.horizon() {
+            self.pass();
+        }
+        self.look_again();
+    }
+
+    /// The timers' task looks again if something is due before what it waits for.
+    fn look_again(&self) {
+        if self.hub.borrow().due() < self.armed.get() {
+            self.earlier.notify_one();
+        }
+    }
+}

@@ -1,0 +1,518 @@
+//! Front, server and faults as one machine: what comes from sockets goes in, what goes to sockets
+//! comes out, and time is an argument.
+//!
+//! Leans on `server::front`, `fault` and `links`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::task::Waker;
+
+use bytes::{Bytes, BytesMut};
+use rand::RngExt;
+
+use super::links::{Late, Links, Way};
+use super::tally::Tally;
+use crate::batch::fast::publisher::ControlFrame;
+use crate::event::{BatchNumber, DropCause, Event, Observer, PublisherId};
+use crate::fault::{Fate, Faults};
+use crate::machine::{Machine as _, Sink, Time};
+use crate::nats::{BatchSequence, Operation};
+use crate::scenario::FrameKind;
+use crate::seed::{Generator, Seed};
+use crate::server::front::{Front, FrontAction, Options};
+use crate::server::message::{BatchHandle, ConnectionId, Control, Fact, Reply, ReplyTo};
+use crate::server::{Action, Input, Server, Source};
+
+/// Gives a batch its number in the run when it is first seen, by handle and id; the same again
+/// should it be asked once more.
+pub type Numbering = Box<dyn FnMut(BatchHandle, &str) -> BatchNumber>;
+
+/// Most numbers of batches that are remembered; of more, the oldest batch is asked for again.
+const NUMBERS_MAX: usize = 1 << 20;
+
+/// A served model without its socket.
+pub struct Hub {
+    server: Server,
+    front: Front,
+    faults: Faults,
+    /// Which cuts and holds have begun, and which are over.
+    cuts: Vec<CutState>,
+    links: Links,
+    coin: Generator,
+    numbering: Numbering,
+    numbers: BTreeMap<BatchHandle, BatchNumber>,
+    /// By connection: its number among those that published to a batch.
+    publishers: BTreeMap<ConnectionId, PublisherId>,
+    observer: Box<dyn Observer>,
+    tally: Tally,
+    now: Time,
+    ports: Ports,
+    asked: Vec<FrontAction>,
+    answered: Vec<Action>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum CutState {
+    Ahead,
+    On,
+    Over,
+}
+
+/// What the tasks of connections are to be told.
+#[derive(Debug, Default)]
+struct Ports {
+    wakers: BTreeMap<ConnectionId, Waker>,
+    /// Connections that are to be closed once their output is written.
+    closing: BTreeSet<ConnectionId>,
+    cut_off: u64,
+}
+
+impl Sink<FrontAction> for Ports {
+    fn emit(&mut self, action: FrontAction) {
+        match action {
+            FrontAction::Ready(id) => self.wake(id),
+            FrontAction::Close(id, _) => self.close(id),
+            // Only what a client sends becomes these, and that is taken elsewhere.
+            FrontAction::Publish(_) | FrontAction::Api { .. } => {}
+        }
+    }
+}
+
+impl Ports {
+    fn wake(&mut self, id: ConnectionId) {
+        if let Some(waker) = self.wakers.remove(&id) {
+            waker.wake();
+        }
+    }
+
+    fn close(&mut self, id: ConnectionId) {
+        self.cut_off += u64::from(self.closing.insert(id));
+        self.wake(id);
+    }
+}
+
+impl Hub {
+    /// A hub around a server, with these faults; draws follow from `seed`, and `observer` sees what
+    /// the server does. Batches are numbered by their handle until [`Hub::number_batches`].
+    pub fn new(
+        server: Server,
+        options: Options,
+        faults: Faults,
+        seed: Seed,
+        observer: Box<dyn Observer>,
+    ) -> Self {
+        Self {
+            cuts: vec![CutState::Ahead; faults.cuts().len()],
+            server,
+            front: Front::new(options),
+            faults,
+            links: Links::default(),
+            // The same draw as in the simulator's event lane.
+            coin: seed.generator("coin", 0),
+            numbering: Box::new(|handle, _| BatchNumber(handle.0)),
+            numbers: BTreeMap::new(),
+            publishers: BTreeMap::new(),
+            observer,
+            tally: Tally::default(),
+            now: Time::ZERO,
+            ports: Ports::default(),
+            asked: Vec::new(),
+            answered: Vec::new(),
+        }
+    }
+
+    /// From now on `numbering` gives batches their numbers.
+    pub fn number_batches(&mut self, numbering: Numbering) {
+        self.numbering = numbering;
+    }
+
+    /// The modelled server.
+    pub const fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Its front.
+    pub const fn front(&self) -> &Front {
+        &self.front
+    }
+
+    /// What was seen so far.
+    pub const fn tally(&self) -> Tally {
+        Tally {
+            cut_off: self.ports.cut_off,
+            ..self.tally
+        }
+    }
+
+    /// Whether nothing but idle timers is left to do.
+    pub fn is_at_rest(&self) -> bool {
+        self.links.is_empty() && !self.server.is_busy()
+    }
+
+    /// A client connects. False: a cut keeps everybody out.
+    pub fn connect(&mut self, now: Time, id: ConnectionId, client_ip: &str) -> bool {
+        self.pass(now);
+        let is_out = (0..self.cuts.len()).any(|index| {
+            let cut = &self.faults.cuts()[index];
+            self.cuts[index] == CutState::On && !cut.holds && cut.publisher.is_none()
+        });
+        if is_out {
+            return false;
+        }
+        self.tally.connections += 1;
+        self.front.connect(self.now, id, client_ip, &mut self.ports);
+        true
+    }
+
+    /// A client is gone.
+    pub fn disconnect(&mut self, now: Time, id: ConnectionId) {
+        self.pass(now);
+        self.front.disconnect(id);
+        self.ports.wakers.remove(&id);
+        self.ports.closing.remove(&id);
+        self.publishers.remove(&id);
+        for late in self.links.clear(id) {
+            self.tell_lost(&late, DropCause::Cut);
+        }
+    }
+
+    /// The buffer to read a client's bytes into; `None`: the connection is to be closed.
+    pub fn buffer(&mut self, id: ConnectionId) -> Option<&mut BytesMut> {
+        self.front.buffer(id)
+    }
+
+    /// Takes what was read into [`Hub::buffer`].
+    pub fn received(&mut self, now: Time, id: ConnectionId) {
+        self.pass(now);
+        let mut asked = std::mem::take(&mut self.asked);
+        self.front
+            .received(self.now, &mut self.server, id, &mut asked);
+        for action in asked.drain(..) {
+            match action {
+                FrontAction::Publish(publish) => self.up(id, Input::Publish(publish)),
+                FrontAction::Api { to, request } => self.up(id, Input::Api { to, request }),
+                FrontAction::Ready(_) | FrontAction::Close(..) => self.ports.emit(action),
+            }
+        }
+        self.asked = asked;
+    }
+
+    /// The bytes for a client that have gathered.
+    pub fn take_output(&mut self, id: ConnectionId) -> Bytes {
+        self.front.take_output(id)
+    }
+
+    /// So many of them were written.
+    pub fn written(&mut self, id: ConnectionId, bytes: usize) {
+        self.front.written(id, bytes);
+    }
+
+    /// Whether a connection is to be closed once its output is written.
+    pub fn is_closing(&self, id: ConnectionId) -> bool {
+        self.ports.closing.contains(&id)
+    }
+
+    /// Whether a hold keeps all bytes of a connection where they are.
+    pub fn is_held(&self, id: ConnectionId) -> bool {
+        self.cuts.contains(&CutState::On)
+            && (0..self.cuts.len()).any(|index| {
+                let cut = &self.faults.cuts()[index];
+                self.cuts[index] == CutState::On && cut.holds && self.is_meant(cut.publisher, id)
+            })
+    }
+
+    /// `waker` hears when a connection has output, is to be closed, or is held no longer.
+    pub fn wait(&mut self, id: ConnectionId, waker: &Waker) {
+        self.ports.wakers.insert(id, waker.clone());
+    }
+
+    /// When [`Hub::pass`] is wanted.
+    pub fn due(&self) -> Time {
+        let cuts = self.faults.cuts().iter().zip(&self.cuts);
+        let cuts = cuts.map(|(cut, state)| match state {
+            CutState::Ahead => cut.from,
+            CutState::On => cut.until,
+            CutState::Over => Time::NEVER,
+        });
+        let machines = self.server.due().min(self.front.due());
+        machines
+            .min(self.links.due())
+            .min(cuts.min().unwrap_or(Time::NEVER))
+    }
+
+    /// Lets everything happen that is due until `until`, each at its own time.
+    pub fn pass(&mut self, until: Time) {
+        loop {
+            let due = self.due();
+            if due > until || due == Time::NEVER {
+                break;
+            }
+            self.now = self.now.max(due);
+            self.cut();
+            while let Some(late) = self.links.pop(self.now) {
+                self.arrive(late);
+            }
+            self.server.wake(self.now, &mut self.answered);
+            self.answer();
+            self.front.wake(self.now, &mut self.ports);
+        }
+        self.now = self.now.max(until);
+        if self.is_at_rest() {
+            self.front.settled();
+        }
+    }
+
+    /// A frame leaves a client for the server.
+    fn up(&mut self, id: ConnectionId, input: Input) {
+        let mut fate = Fate::Pass;
+        if let Input::Publish(publish) = &input
+            && let Control::Fast { operation, .. } = publish.control
+        {
+            let publisher = self.publisher(id);
+            fate = self.fate(publisher, kind_of(operation));
+        }
+        let late = Late::Up(id, input);
+        self.meet(late, fate, (id, Way::Up));
+    }
+
+    /// A reply leaves the server for a client.
+    fn down(&mut self, to: ReplyTo, reply: Reply) {
+        let frame = ControlFrame::from(&reply);
+        let batch = self.front.batch_of(to).map(|batch| self.number(batch));
+        if let Some(batch) = batch {
+            self.tell(&Event::sent(batch, frame));
+        }
+        let fate = match (batch, reply_kind(frame)) {
+            (Some(_), Some(kind)) => {
+                let publisher = self.publisher(to.connection);
+                self.fate(publisher, kind)
+            }
+            _ => Fate::Pass,
+        };
+        let lane = (to.connection, Way::Down);
+        self.meet(Late::Down(to, reply), fate, lane);
+    }
+
+    /// Sends something to its fate.
+    fn meet(&mut self, late: Late, fate: Fate, (id, way): (ConnectionId, Way)) {
+        match fate {
+            Fate::LostAtOutput(_) | Fate::LostOnRoute(_) => {
+                self.tell_lost(&late, DropCause::Fault);
+            }
+            Fate::Late(_, span) => self.links.push(self.now + span, late),
+            Fate::Twice(_, span) => {
+                self.links.push_aside(self.now + span, late.clone());
+                self.go(late, id, way);
+            }
+            Fate::Pass => self.go(late, id, way),
+        }
+    }
+
+    /// Behind what is under way on the lane, or at once.
+    fn go(&mut self, late: Late, id: ConnectionId, way: Way) {
+        if self.links.is_busy(id, way) {
+            self.links.push(self.now, late);
+        } else {
+            self.arrive(late);
+        }
+    }
+
+    fn arrive(&mut self, late: Late) {
+        match late {
+            Late::Up(_, input) => {
+                if let Input::Publish(publish) = &input
+                    && let Some(event) = Event::received(publish, |batch| self.number(batch))
+                {
+                    self.tell(&event);
+                }
+                self.server.step(self.now, input, &mut self.answered);
+                self.answer();
+            }
+            Late::Down(to, reply) => {
+                self.front.send(&self.server, to, &reply, &mut self.ports);
+            }
+            Late::Answer(to, call, answer) => {
+                self.front
+                    .api_reply(&self.server, to, call, &answer, &mut self.ports);
+            }
+        }
+    }
+
+    /// Takes what the server decided, and answers its draws.
+    fn answer(&mut self) {
+        while !self.answered.is_empty() {
+            let mut answered = std::mem::take(&mut self.answered);
+            for action in answered.drain(..) {
+                match action {
+                    Action::Send { to, reply } => self.down(to, reply),
+                    Action::ApiReply { to, call, answer } => {
+                        self.tally.api_calls += 1;
+                        let late = Late::Answer(to, call, Box::new(answer));
+                        self.go(late, to.connection, Way::Down);
+                    }
+                    Action::Fact(fact) => self.fact(&fact),
+                    Action::Choose => {
+                        let source = if self.coin.random() {
+                            Source::Out
+                        } else {
+                            Source::Ingest
+                        };
+                        let input = Input::Chosen(source);
+                        self.server.step(self.now, input, &mut self.answered);
+                    }
+                }
+            }
+            if self.answered.is_empty() {
+                // The buffer is used again.
+                self.answered = answered;
+                return;
+            }
+        }
+    }
+
+    fn fact(&mut self, fact: &Fact) {
+        if let Fact::Stored { batch: None, .. } = fact {
+            self.tally.plain_stored += 1;
+        }
+        if let Some(event) = Event::of_fact(fact, |batch| self.number(batch)) {
+            self.tell(&event);
+        }
+        self.front.fact(&self.server, fact);
+    }
+
+    fn fate(&mut self, publisher: PublisherId, kind: FrameKind) -> Fate {
+        if !self.faults.touch_frames() {
+            return Fate::Pass;
+        }
+        let fate = self.faults.fate(publisher, kind);
+        if let Fate::LostAtOutput(fault)
+        | Fate::LostOnRoute(fault)
+        | Fate::Late(fault, _)
+        | Fate::Twice(fault, _) = fate
+        {
+            self.tell(&Event::Fault { fault });
+        }
+        fate
+    }
+
+    /// The number of a connection among those that published to a batch; a new one is the next.
+    fn publisher(&mut self, id: ConnectionId) -> PublisherId {
+        if let Some(publisher) = self.publishers.get(&id) {
+            return *publisher;
+        }
+        let publisher = PublisherId(u32::try_from(self.tally.publishers).unwrap_or(u32::MAX));
+        self.tally.publishers += 1;
+        self.publishers.insert(id, publisher);
+        publisher
+    }
+
+    fn number(&mut self, batch: BatchHandle) -> BatchNumber {
+        if let Some(number) = self.numbers.get(&batch) {
+            return *number;
+        }
+        let id = self.front.batch_id(batch).unwrap_or_default();
+        let number = (self.numbering)(batch, id);
+        if self.numbers.len() >= NUMBERS_MAX {
+            self.numbers.pop_first();
+        }
+        self.numbers.insert(batch, number);
+        number
+    }
+
+    /// Begins and ends the cuts and holds whose time has come.
+    fn cut(&mut self) {
+        for index in 0..self.cuts.len() {
+            let cut = self.faults.cuts()[index];
+            if self.cuts[index] == CutState::Ahead && cut.from <= self.now {
+                self.cuts[index] = CutState::On;
+                self.tell(&Event::Fault { fault: cut.fault });
+                if !cut.holds {
+                    for id in self.front.connection_ids() {
+                        if self.is_meant(cut.publisher, id) {
+                            self.front.take_output(id);
+                            self.ports.close(id);
+                        }
+                    }
+                }
+            }
+            if self.cuts[index] == CutState::On && cut.until <= self.now {
+                self.cuts[index] = CutState::Over;
+                self.tell(&Event::Healed { fault: cut.fault });
+                let held: Vec<ConnectionId> = self.ports.wakers.keys().copied().collect();
+                held.into_iter().for_each(|id| self.ports.wake(id));
+            }
+        }
+    }
+
+    /// Whether a cut of this publisher, or of all, is about a connection.
+    fn is_meant(&self, publisher: Option<PublisherId>, id: ConnectionId) -> bool {
+        publisher.is_none_or(|wanted| self.publishers.get(&id) == Some(&wanted))
+    }
+
+    /// A frame is lost.
+    fn tell_lost(&mut self, late: &Late, cause: DropCause) {
+        let event = match late {
+            Late::Up(_, Input::Publish(publish)) => match publish.control {
+                Control::Fast {
+                    batch,
+                    operation,
+                    sequence,
+                    ..
+                } => Event::Dropped {
+                    batch: self.number(batch),
+                    cause,
+                    operation: Some(operation),
+                    sequence,
+                },
+                Control::Plain | Control::BadPattern | Control::BadBatchId => return,
+            },
+            Late::Down(to, reply) => {
+                let Some(batch) = self.front.batch_of(*to) else {
+                    return;
+                };
+                Event::Dropped {
+                    batch: self.number(batch),
+                    cause,
+                    operation: None,
+                    sequence: about(ControlFrame::from(reply)),
+                }
+            }
+            Late::Up(..) | Late::Answer(..) => return,
+        };
+        self.tell(&event);
+    }
+
+    fn tell(&mut self, event: &Event) {
+        self.tally.see(self.now, event);
+        self.observer.see(self.now, event);
+    }
+}
+
+const fn kind_of(operation: Operation) -> FrameKind {
+    match operation {
+        Operation::Start | Operation::Append | Operation::Commit => FrameKind::Message,
+        Operation::CommitEob => FrameKind::Eob,
+        Operation::Ping => FrameKind::Ping,
+    }
+}
+
+/// What faults call a reply; a bare status is none of theirs.
+const fn reply_kind(frame: ControlFrame) -> Option<FrameKind> {
+    match frame {
+        ControlFrame::Ack(_) => Some(FrameKind::FlowAck),
+        ControlFrame::Gap(_) => Some(FrameKind::Gap),
+        ControlFrame::Error { .. } => Some(FrameKind::FlowError),
+        ControlFrame::PubAck(_) | ControlFrame::Refused(_) => Some(FrameKind::PubAck),
+        ControlFrame::Status(_) => None,
+    }
+}
+
+/// The batch sequence that a reply is about.
+fn about(frame: ControlFrame) -> BatchSequence {
+    match frame {
+        ControlFrame::Ack(ack) => ack.sequence,
+        ControlFrame::Gap(gap) => gap.received,
+        ControlFrame::Error { sequence, .. } => sequence,
+        ControlFrame::PubAck(ack) => ack.count.unwrap_or_default(),
+        ControlFrame::Refused(_) | ControlFrame::Status(_) => BatchSequence(0),
+    }
+}
