@@ -799,13 +799,21 @@ fn a_signal_leaves_the_partial_result() {
         until("the start", || bench.path(name).is_dir());
         signal(&child, name);
         let done = wait(child).expect(code);
-        assert!(done.out.contains("partial: ended early"), "{}", done.out);
+        assert!(
+            done.out.starts_with("PARTIAL  sim endless.toml seed 1"),
+            "{}",
+            done.out
+        );
         assert!(
             done.err.contains(&format!("is in {name}, marked partial")),
             "{}",
             done.err
         );
-        assert_eq!(bench.json(&format!("{name}/result.json"))["partial"], true);
+        let result = bench.json(&format!("{name}/result.json"));
+        assert_eq!(result["partial"], true);
+        assert_eq!(result["expected"], false);
+        let page = std::fs::read_to_string(bench.path(&format!("{name}/report.html"))).unwrap();
+        assert!(page.contains("<title>endless.toml, seed 1: partial</title>"));
     }
 }
 
@@ -847,6 +855,8 @@ fn a_signal_in_a_set_leaves_what_is_finished_and_the_partial_run() {
     let partial: Vec<_> = runs.iter().map(|run| run["partial"].as_bool()).collect();
     assert_eq!(partial, [Some(false), Some(true)]);
     assert_eq!(set["summary"]["partial"], true);
+    assert_eq!(set["summary"]["expected"], 1);
+    assert_eq!(set["summary"]["unexpected"], 1);
     assert_eq!(bench.path("o").read_dir().unwrap().count(), 1);
 }
 

@@ -27,7 +27,7 @@ pub use result::{
 pub use set::{RunSet, SetSummary, SetWriter};
 pub use table::{SetTable, set_table, table};
 pub use text::{duration, escape_html, printable};
-pub use verdict::{Judgement, judge};
+pub use verdict::{Cut, Judgement, judge};
 
 #[cfg(test)]
 pub(crate) use result::tests::record as empty_record;
