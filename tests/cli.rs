@@ -714,7 +714,10 @@ fn a_full_disk_is_told_and_costs_nothing_that_can_be_saved() {
         let mut command = bench.command(arguments);
         wait(command.stderr(full()).spawn().unwrap()).expect(0);
     }
-    let set = bench.json("results/small-sim/result.json");
+    let arguments = ["sim", "small.toml", "--seeds", "1..2", "--out", "told"];
+    let mut command = bench.command(&arguments);
+    wait(command.stdout(full()).spawn().unwrap()).expect(3);
+    let set = bench.json("told/result.json");
     assert_eq!(set["summary"]["runs"], 2, "the file stands all the same");
     use std::os::unix::fs::FileTypeExt as _;
     let device = Path::new("/dev/full").metadata().unwrap();
@@ -790,7 +793,7 @@ fn a_terminal_gets_colour_unless_it_is_refused() {
 #[test]
 fn a_signal_leaves_the_partial_result() {
     let bench = Bench::with(&[("endless.toml", ENDLESS)]);
-    for (name, code) in [("INT", 130), ("TERM", 143)] {
+    for (name, code) in [("HUP", 129), ("INT", 130), ("TERM", 143)] {
         let child = bench
             .command(&["sim", "endless.toml", "--out", name])
             .spawn()
@@ -890,6 +893,56 @@ fn a_second_signal_ends_at_once() {
         "{:?}",
         done.code
     );
+}
+
+#[test]
+fn nothing_half_written_stays_after_a_second_signal() {
+    let bench = Bench::with(&[("endless.toml", ENDLESS)]);
+    for (out, more) in [
+        ("set", &["--seeds", "1..2"][..]),
+        ("traced", &["--trace", "t"]),
+    ] {
+        let arguments = ["sim", "endless.toml", "--out", out];
+        let child = bench
+            .command(&[&arguments[..], more].concat())
+            .spawn()
+            .unwrap();
+        until("the start", || bench.path(out).is_dir());
+        signal(&child, "TERM");
+        signal(&child, "INT");
+        wait(child);
+        // The first may have been enough by the time of the second: then there is a result.
+        for folder in [bench.folder.path(), &bench.path(out)] {
+            let names = folder.read_dir().into_iter().flatten();
+            for name in names.map(|entry| entry.unwrap().file_name()) {
+                assert!(!name.to_string_lossy().starts_with('.'), "{name:?}");
+            }
+        }
+        let left = bench.path(out).read_dir();
+        let is_empty = left.is_ok_and(|mut names| names.next().is_none());
+        assert!(!is_empty, "an empty folder stays");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_hangup_that_is_ignored_from_the_start_stays_ignored() {
+    let bench = Bench::with(&[("endless.toml", ENDLESS)]);
+    let inner = format!(
+        "trap '' HUP; exec {} sim endless.toml --out o",
+        env!("CARGO_BIN_EXE_tidegate")
+    );
+    let child = Command::new("sh")
+        .args(["-c", &inner])
+        .current_dir(bench.folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    until("the start", || bench.path("o").is_dir());
+    signal(&child, "HUP");
+    signal(&child, "TERM");
+    wait(child).expect(143);
 }
 
 #[cfg(target_os = "linux")]
@@ -1158,7 +1211,7 @@ fn a_signal_leaves_the_partial_result_of_a_live_run() {
     let servers = local_servers();
     let url = servers.urls()[0].clone();
     let bench = Bench::with(&[("long.toml", &long_live())]);
-    for (name, code) in [("INT", 130), ("TERM", 143)] {
+    for (name, code) in [("HUP", 129), ("INT", 130), ("TERM", 143)] {
         let arguments = ["live", "long.toml", "--servers", &url, "--out", name];
         let child = bench.command(&arguments).spawn().unwrap();
         until_messages(&url);
@@ -1171,6 +1224,40 @@ fn a_signal_leaves_the_partial_result_of_a_live_run() {
         assert_eq!(info["error"]["code"], 404, "the stream is removed");
     }
     servers.stop().unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn a_signal_while_servers_start_leaves_nothing() {
+    use std::os::unix::fs::PermissionsExt;
+    // A server that has a version and is never ready.
+    let script = "#!/bin/sh\n[ \"$1\" = -c ] && exec sleep 600\necho nats-server: v2.15.1\n";
+    let bench = Bench::with(&[("live.toml", LIVE), ("server", script)]);
+    let server = bench.path("server");
+    std::fs::set_permissions(&server, PermissionsExt::from_mode(0o755)).unwrap();
+    let temporary = bench.path("temporary");
+    std::fs::create_dir(&temporary).unwrap();
+    for (name, code) in [("INT", 130), ("TERM", 143)] {
+        let mut command = bench.command(&["live", "live.toml", "--local", "3", "--out", "o"]);
+        command
+            .env("NATS_SERVER", &server)
+            .env("TMPDIR", &temporary);
+        let child = command.spawn().unwrap();
+        until("the start of three servers", || {
+            let log = |folder: std::fs::DirEntry| folder.path().join("n2/server.log").is_file();
+            let folders = temporary.read_dir().unwrap();
+            folders.flatten().any(log)
+        });
+        signal(&child, name);
+        let done = wait(child).expect(code);
+        assert_eq!(
+            done.err,
+            "tidegate: interrupted before anything was measured\n"
+        );
+        assert_eq!(done.out, "");
+        assert!(!bench.path("o").exists(), "no folder stays");
+        assert_eq!(temporary.read_dir().unwrap().count(), 0);
+    }
 }
 
 #[test]

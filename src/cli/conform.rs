@@ -5,20 +5,17 @@
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use clap::{Args, ValueHint};
 use serde_json::json;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
 
 use super::Failure;
+use super::interrupt::Interrupt;
 use super::print;
 use super::server::check_version;
 use crate::conform::vector::VectorFile;
 use crate::conform::{
-    Address, Against, Interrupt, Options, Outcome, Stop, Summary, parse, record_all, run,
+    self, Address, Against, Options, Outcome, Stop, Summary, parse, record_all, run,
 };
 use crate::report::{AtomicFile, shell_word};
 use crate::scenario::InputError;
@@ -37,7 +34,7 @@ Each case makes a stream `S` for `t.>` and removes it; a server that has such a 
 left alone. Cases that the target cannot run are skipped by name, with the reason.
 
 Exit codes: 0 every case that was run came out as recorded, 1 some did not, 2 bad usage or input,
-3 the surroundings failed, 130 and 143 ended by a signal after the partial result was written.";
+3 the surroundings failed, 129, 130 and 143 ended by a signal after the partial result was written.";
 
 /// Replay recorded exchanges against the server model or a real server
 #[derive(Args, Debug)]
@@ -85,8 +82,8 @@ pub(super) fn conform(arguments: &ConformArguments) -> Result<(), Failure> {
         ));
     }
     let files = read(&arguments.files)?;
-    let interrupt = catch_signals()
-        .map_err(|error| Failure::Surroundings(format!("no signal handler: {error}")))?;
+    let interrupt = conform::Interrupt::default();
+    Interrupt::catch_into(interrupt.flag())?;
     let options = Options {
         against: arguments.against.clone(),
         server_version: arguments.server_version.clone(),
@@ -99,19 +96,6 @@ pub(super) fn conform(arguments: &ConformArguments) -> Result<(), Failure> {
         Some(target) => record(target, &files, &options, arguments.json),
         None => compare(&files, &options, arguments),
     }
-}
-
-/// The first signal ends the run early, the second the process.
-fn catch_signals() -> std::io::Result<Interrupt> {
-    let interrupt = Interrupt::default();
-    let came = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // Order matters: a second signal finds the flag set.
-        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&came))?;
-        flag::register_usize(signal, interrupt.flag(), signal as usize)?;
-        flag::register(signal, Arc::clone(&came))?;
-    }
-    Ok(interrupt)
 }
 
 fn read(paths: &[PathBuf]) -> Result<Vec<VectorFile>, Failure> {
@@ -248,7 +232,7 @@ fn failure(stop: Stop, left: &str) -> Failure {
     match stop {
         Stop::Signal(number) => Failure::Signal {
             number,
-            left: left.to_owned(),
+            left: Some(left.to_owned()),
         },
         Stop::Unsupported(why) | Stop::Surroundings(why) => Failure::Surroundings(why),
     }

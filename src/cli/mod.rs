@@ -13,15 +13,17 @@ mod exit;
 mod files;
 mod interrupt;
 mod live;
+mod notes;
 mod output;
 mod print;
 mod progress;
 mod record;
 mod report;
 mod server;
+mod servers;
 mod sim;
 
-use interrupt::EndAtOnce;
+use interrupt::Interrupt;
 
 pub use exit::Failure;
 
@@ -98,7 +100,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Live(arguments) => live::live(arguments),
         Command::Conform(arguments) => conform::conform(arguments),
         Command::Report(arguments) => {
-            EndAtOnce::catch()?;
+            Interrupt::end_at_once()?;
             report::run(arguments)
         }
         Command::Server(arguments) => server::server(arguments),
@@ -110,7 +112,7 @@ fn run(command: &Command) -> Result<(), Failure> {
             print::out(&String::from_utf8_lossy(&script))
         }
         Command::Trace(arguments) => {
-            EndAtOnce::catch()?;
+            Interrupt::end_at_once()?;
             determinism::trace(arguments)
         }
     }

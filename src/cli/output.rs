@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::exit::Failure;
 use super::print;
 use super::report::{ChartFiles, write_run};
-use crate::report::{self, AtomicFile, ResultFile, RunResult, SetTable, SetWriter};
+use crate::report::{self, AtomicFile, ResultFile, RunResult, SetTable, SetWriter, Unfinished};
 
 /// Failed runs named on the terminal.
 const SHOWN: usize = 10;
@@ -48,8 +48,9 @@ struct Several {
 }
 
 /// What finished output leaves.
+#[derive(Default)]
 pub(super) struct Told {
-    left: String,
+    left: Option<String>,
     unexpected: Vec<String>,
 }
 
@@ -113,13 +114,9 @@ impl Output {
             |folder| format!("in {}", folder.path.display()),
         );
         let unexpected = match kept {
-            Kept::One(None) => {
-                let left = "nothing was measured yet".to_owned();
-                return Ok(Told {
-                    left,
-                    unexpected: Vec::new(),
-                });
-            }
+            // Nothing was measured: nothing is left, no folder either.
+            Kept::One(None) => return Ok(Told::default()),
+            Kept::Several(several) if several.writer.runs() == 0 => return Ok(Told::default()),
             Kept::One(Some(result)) => finish_one(folder.as_ref(), json, result)?,
             Kept::Several(several) => finish_several(folder.as_ref(), json, *several, partial)?,
         };
@@ -127,7 +124,9 @@ impl Output {
             print::out(&format!("\nresults {left}\n"))?;
         }
         Ok(Told {
-            left: format!("what was measured so far is {left}, marked partial"),
+            left: Some(format!(
+                "what was measured so far is {left}, marked partial"
+            )),
             unexpected,
         })
     }
@@ -172,17 +171,20 @@ fn finish_several(
     let mut spool = spool
         .into_inner()
         .map_err(|error| cannot(error.into_error()))?;
-    if json {
-        spool.rewind().map_err(cannot)?;
-        print::copy(&mut spool)?;
+    let told = if json {
+        spool
+            .rewind()
+            .map_err(cannot)
+            .and_then(|()| print::copy(&mut spool))
     } else {
-        print::out(&several.table.finish(&summary))?;
-    }
+        print::out(&several.table.finish(&summary))
+    };
+    // The file stands whether or not anybody could be told.
     match spool {
         Spool::Beside(file) => file.commit().map_err(cannot)?,
         Spool::Nameless(_) => {}
     }
-    Ok(summary.replay)
+    told.map(|()| summary.replay)
 }
 
 impl Told {
@@ -244,7 +246,8 @@ fn cannot_write(folder: Option<&Folder>, error: &io::Error) -> Failure {
 /// The folder of the results. One that was made for them goes again if nothing came into it.
 struct Folder {
     path: PathBuf,
-    made: bool,
+    /// Made for these results.
+    made: Option<Unfinished>,
 }
 
 impl Folder {
@@ -255,8 +258,8 @@ impl Folder {
                 path.display()
             ))
         };
-        let made = !path.exists();
-        if !made && !path.is_dir() {
+        let is_new = !path.exists();
+        if !is_new && !path.is_dir() {
             return Err(refused("is no folder".to_owned()));
         }
         std::fs::create_dir_all(path)
@@ -264,7 +267,7 @@ impl Folder {
         // Made first, so that it is taken away again if nothing can be written there.
         let folder = Self {
             path: path.to_owned(),
-            made,
+            made: is_new.then(|| Unfinished::new(path)),
         };
         tempfile::tempfile_in(path)
             .and_then(|mut file| file.write_all(b"?"))
@@ -279,7 +282,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        if self.made {
+        if self.made.is_some() {
             // Only an empty folder can be removed this way.
             let _ = std::fs::remove_dir(&self.path);
         }

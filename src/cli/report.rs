@@ -25,7 +25,7 @@ Examples:
 stdout is the path of each page, one a line.
 
 Exit codes: 0 all pages are written, 2 bad usage or a file that is no result, 3 something cannot be
-written, 130 and 143 ended by a signal.";
+written, 129, 130 and 143 ended by a signal.";
 
 /// Make charts and one self-contained page for each run of some result files
 #[derive(Args, Debug)]

@@ -39,7 +39,7 @@ Results of a set of more than 100 runs leave out series and flow; each run has t
 again by itself.
 
 Exit codes: 0 the run did what its file expects, 1 it did not, 2 bad usage or input,
-3 the surroundings failed, 130 and 143 ended by a signal after the partial result was written.";
+3 the surroundings failed, 129, 130 and 143 ended by a signal after the partial result was written.";
 
 /// Run scenario files in the deterministic simulator
 #[derive(Args, Debug)]

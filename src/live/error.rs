@@ -108,6 +108,9 @@ pub enum LiveError {
         /// The end of its log.
         log: String,
     },
+    /// Starting servers was given up from outside.
+    #[error("starting nats-server was given up")]
+    Stopped,
     /// Not the version of a nats-server.
     #[error("`{0}` is no version of nats-server; allowed is one such as 2.15.1")]
     Version(String),

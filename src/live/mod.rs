@@ -25,7 +25,7 @@ pub use connect::{Connection, Connector};
 pub use error::LiveError;
 pub use fetch::{DEFAULT_VERSION, Server, Source, Surroundings, find_server};
 pub use fleet::{Ended, PublisherFailure};
-pub use interrupt::Interrupts;
+pub use interrupt::{Interrupts, hangup_counts};
 pub use local::{LocalServers, Options};
 pub use run::{LiveOutcome, RunOptions, run};
 pub use target::Target;

@@ -17,7 +17,7 @@ mod table;
 mod text;
 mod verdict;
 
-pub use atomic::{AtomicFile, write_atomically};
+pub use atomic::{AtomicFile, Unfinished, discard_unfinished, write_atomically};
 pub use file::ResultFile;
 pub use html::page;
 pub use result::{
