@@ -7,11 +7,12 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -1258,6 +1259,78 @@ fn a_signal_while_servers_start_leaves_nothing() {
         assert!(!bench.path("o").exists(), "no folder stays");
         assert_eq!(temporary.read_dir().unwrap().count(), 0);
     }
+}
+
+/// Stands between clients and the server at `url`: what the server answers waits from the request
+/// for a stream until it is let through.
+fn slow_to_create(url: &str) -> (String, Arc<AtomicBool>, Arc<AtomicBool>) {
+    let upstream = url.strip_prefix("nats://").unwrap().to_owned();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("nats://{}", listener.local_addr().unwrap());
+    let (asked, open) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+    let (seen, gate) = (Arc::clone(&asked), Arc::clone(&open));
+    let pump = |mut from: TcpStream, mut to: TcpStream, look: Box<dyn Fn(&[u8]) + Send>| {
+        std::thread::spawn(move || {
+            let mut bytes = [0; 65_536];
+            while let Ok(length @ 1..) = from.read(&mut bytes) {
+                look(&bytes[..length]);
+                if to.write_all(&bytes[..length]).is_err() {
+                    break;
+                }
+            }
+            let _ = to.shutdown(std::net::Shutdown::Both);
+        });
+    };
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let server = TcpStream::connect(&upstream).unwrap();
+            let (back, forth) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+            let (asks, held, gate) = (Arc::clone(&seen), Arc::clone(&seen), Arc::clone(&gate));
+            let notice = move |bytes: &[u8]| {
+                if String::from_utf8_lossy(bytes).contains("STREAM.CREATE.") {
+                    asks.store(true, Ordering::SeqCst);
+                }
+            };
+            let hold = move |_: &[u8]| {
+                while held.load(Ordering::SeqCst) && !gate.load(Ordering::SeqCst) {
+                    std::thread::park_timeout(LOOK);
+                }
+            };
+            pump(client, server, Box::new(notice));
+            pump(back, forth, Box::new(hold));
+        }
+    });
+    (address, asked, open)
+}
+
+#[test]
+fn a_signal_while_the_stream_is_made_leaves_no_stream() {
+    let servers = local_servers();
+    let url = servers.urls()[0].clone();
+    let (slow, asked, open) = slow_to_create(&url);
+    let bench = Bench::with(&[("live.toml", LIVE)]);
+    let child = bench
+        .command(&["live", "live.toml", "--servers", &slow])
+        .spawn()
+        .unwrap();
+    until("the request for a stream", || asked.load(Ordering::SeqCst));
+    let made =
+        || ask(&url, "$JS.API.STREAM.INFO.CLI", "").is_some_and(|info| info["error"].is_null());
+    until("the stream", made);
+    signal(&child, "INT");
+    // Time for the signal to be heard before the answer; if it is not, nothing is left all the same.
+    std::thread::park_timeout(Duration::from_millis(200));
+    open.store(true, Ordering::SeqCst);
+    let done = wait(child).expect(130);
+    assert!(
+        done.err
+            .contains("interrupted before anything was measured"),
+        "{}",
+        done.err
+    );
+    assert!(!made(), "the stream is removed");
+    assert!(!bench.path("results/live-live-seed1").exists());
+    servers.stop().unwrap();
 }
 
 #[test]

@@ -227,10 +227,10 @@ impl Session<'_> {
         urls: &[String],
         interrupts: &mut Interrupts,
     ) -> Result<Option<u8>, Failure> {
-        let target = tokio::select! {
-            biased;
-            signal = interrupts.next() => return Ok(Some(signal)),
-            target = Target::prepare(urls, &scenario.settings.stream) => target?,
+        let stream = &scenario.settings.stream;
+        let target = match Target::prepare_unless_interrupted(urls, stream, interrupts).await? {
+            Ok(target) => target,
+            Err(signal) => return Ok(Some(signal)),
         };
         if !target.created() {
             let note = format!(

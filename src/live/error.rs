@@ -82,6 +82,14 @@ pub enum LiveError {
         /// The first difference.
         difference: String,
     },
+    /// The stream of the run could not be removed.
+    #[error("stream {stream} may still be there; remove it by hand: {reason}")]
+    Remains {
+        /// Its name.
+        stream: String,
+        /// Why it was not removed.
+        reason: String,
+    },
     /// An API call was refused.
     #[error("{call} failed: {description} (error {code})")]
     Api {
