@@ -10,6 +10,7 @@ use clap::{Args, ValueHint};
 use serde_json::json;
 
 use super::Failure;
+use super::files;
 use super::interrupt::Interrupt;
 use super::print;
 use super::server::check_version;
@@ -80,6 +81,9 @@ pub(super) fn conform(arguments: &ConformArguments) -> Result<(), Failure> {
         return Err(Failure::Usage(
             "--record needs a real server: add --against local or --against URL".to_owned(),
         ));
+    }
+    if let Some(target) = &arguments.record {
+        files::check_output("--record", target, &arguments.files)?;
     }
     let files = read(&arguments.files)?;
     let interrupt = conform::Interrupt::default();

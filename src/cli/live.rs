@@ -10,9 +10,10 @@ use tokio::runtime::Runtime;
 use super::cost::Stopwatch;
 use super::exit::Failure;
 use super::files;
+use super::folder::Ran;
 use super::interrupt::{Answer, Interrupt};
 use super::notes::notes;
-use super::output::{Output, Wanted, default_folder};
+use super::output::{Output, Wanted};
 use super::print;
 use super::progress::{LiveProgress, Progress};
 use super::record::{Run, record};
@@ -95,15 +96,17 @@ fn parse_local(text: &str) -> Result<u8, String> {
 pub(super) fn live(arguments: &LiveArguments) -> Result<(), Failure> {
     let interrupt = Interrupt::catch()?;
     let scenarios = read(arguments)?;
-    let names: Vec<&str> = scenarios.iter().map(|one| one.file.as_str()).collect();
-    let seed = match scenarios.as_slice() {
-        [only] => Some(seed(arguments, only).0),
-        _ => None,
-    };
+    let files: Vec<&Scenario> = scenarios.iter().collect();
+    let first = scenarios.first().map_or(0, |one| seed(arguments, one).0);
     let mut output = Output::open(Wanted {
         folder: arguments.out.as_deref(),
         json: arguments.json,
-        default_folder: default_folder(World::Live, &names, seed),
+        ran: Ran {
+            world: World::Live,
+            files: &files,
+            seeds: (first, first),
+            set: &arguments.set,
+        },
         runs: scenarios.len(),
     })?;
     let runtime = tokio::runtime::Builder::new_current_thread()

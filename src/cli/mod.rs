@@ -11,6 +11,7 @@ mod crew;
 mod determinism;
 mod exit;
 mod files;
+mod folder;
 mod interrupt;
 mod live;
 mod notes;

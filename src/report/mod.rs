@@ -22,7 +22,7 @@ pub use file::ResultFile;
 pub use html::page;
 pub use result::{
     Cost, FORMAT, LeaderChange, RunRecord, RunResult, Stall, Verdict, Violation, World,
-    replay_command, shell_word,
+    replay_command, resolved, shell_word,
 };
 pub use set::{RunSet, SetSummary, SetWriter};
 pub use table::{SetTable, set_table, table};

@@ -265,11 +265,7 @@ impl RunResult {
         let RunRecord {
             settings, summary, ..
         } = record;
-        let settings = match record.world {
-            // The model is part of what a simulated result comes from.
-            World::Sim => settings.with_modelled_defaults(),
-            World::Live => settings,
-        };
+        let settings = resolved(record.world, settings);
         let mut totals = summary.totals;
         totals.stalls = stalled_publishers(&record.stalls);
         let judgement = verdict::judge(
@@ -317,6 +313,15 @@ impl RunResult {
             cost: record.cost,
             config: settings,
         }
+    }
+}
+
+/// The settings as a result shows them, and hashes them: the model is part of what a simulated one
+/// comes from.
+pub fn resolved(world: World, settings: Settings) -> Settings {
+    match world {
+        World::Sim => settings.with_modelled_defaults(),
+        World::Live => settings,
     }
 }
 
