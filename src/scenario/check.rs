@@ -391,6 +391,8 @@ fn known_codes() -> String {
     let codes = ErrorCode::ALL.iter().map(|code| code.number());
     let mut codes: Vec<u16> = STATUSES.iter().copied().chain(codes).collect();
     codes.sort_unstable();
+    // A number may stand for several texts.
+    codes.dedup();
     let codes: Vec<String> = codes.iter().map(ToString::to_string).collect();
     codes.join(", ")
 }
