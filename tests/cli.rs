@@ -276,14 +276,42 @@ fn seeds_have_both_ends_and_come_in_order() {
     // Equal names of two files: one set, one folder, no run lost.
     let done = bench.run(&arguments).expect(0);
     assert!(done.out.contains("6 runs: 6 as expected"), "{}", done.out);
-    assert!(done.out.ends_with("results in results/several-sim\n"));
-    let pages = bench.run(&[
-        "report",
-        "results/several-sim/result.json",
-        "--charts",
-        "none",
-    ]);
-    assert_eq!(pages.expect(0).out.lines().count(), 6);
+    let (_, folder) = done.out.trim_end().rsplit_once("results in ").unwrap();
+    assert!(folder.starts_with("results/several-sim-"), "{folder}");
+    let result = format!("{folder}/result.json");
+    let pages = bench
+        .run(&["report", &result, "--charts", "none"])
+        .expect(0);
+    assert_eq!(pages.out.lines().count(), 6);
+    assert!(pages.out.contains("report/small-sim-seed5-2.html\n"));
+}
+
+#[test]
+fn only_the_same_file_with_the_same_settings_replaces_a_result() {
+    let bench = Bench::with(&[("small.toml", SMALL), ("x/small.toml", SMALL)]);
+    let folder = |arguments: &[&str]| {
+        let done = bench.run(&[&["sim"], arguments].concat()).expect(0);
+        let (_, folder) = done.out.trim_end().rsplit_once("results in ").unwrap();
+        folder.to_owned()
+    };
+    let first = folder(&["small.toml"]);
+    assert_eq!(first, "results/small-sim-seed1");
+    let others = [
+        folder(&["x/small.toml"]),
+        folder(&["small.toml", "--set", "publishers.0.flow=5"]),
+        folder(&["small.toml", "--set", "publishers.0.flow=6"]),
+        folder(&["small.toml", "--seeds", "1..2"]),
+        folder(&["small.toml", "--seeds", "1..3"]),
+    ];
+    assert_eq!(folder(&["./small.toml"]), first);
+    assert_eq!(folder(&["x/small.toml"]), others[0]);
+    assert_eq!(others[3], "results/small-sim-seeds1-2");
+    let folders = bench.path("results").read_dir().unwrap().count();
+    assert_eq!(folders, 6, "{others:?}");
+    assert_eq!(
+        bench.json("results/small-sim-seed1/result.json")["file"],
+        "./small.toml"
+    );
 }
 
 #[test]
@@ -411,6 +439,7 @@ fn bad_input_is_one_clear_line() {
             &format!("{SMALL}[[faults]]\naction = \"cut\"\nfrom = \"0s\"\n"),
         ),
         ("network.toml", &format!("{SMALL}[network]\n")),
+        ("three.toml", &format!("{SMALL}[stream]\nreplicas = 3\n")),
     ]);
     bench.run(&["sim", "fits.toml", "--json"]).expect(0);
     let flow = "publishers[0].flow: \"99999999999999999999\" is not a whole number, 1 to 65535";
@@ -483,6 +512,19 @@ fn bad_input_is_one_clear_line() {
         (
             &["live", "small.toml", "--servers", "nats://a b"],
             &["--servers nats://a b: this is no server URL"],
+        ),
+        (
+            &["live", "three.toml", "--local", "1"],
+            &["three.toml:9: stream.replicas: 3 replicas need as many servers"],
+        ),
+        (&["live", "three.toml"], &["start three with --local 3"]),
+        (
+            &["live", "small.toml", "--set", "stream.replicas=5"],
+            &["small.toml with --set stream.replicas=5: stream.replicas: "],
+        ),
+        (
+            &["sim", "small.toml", "--set", "stream.replicas=3"],
+            &["small.toml with --set stream.replicas=3: stream.replicas: "],
         ),
         (&["conform", "empty.toml"], &["empty.toml:1: "]),
         (&["conform", "newer.json"], &["newer.json: format: "]),
@@ -654,14 +696,13 @@ fn a_folder_that_cannot_be_written_is_found_before_the_run() {
             assert_eq!(err.lines().count(), 1, "{err}");
         }
     }
-    let done = bench
-        .run(&["sim", "endless.toml", "--trace", "file/t"])
-        .expect(3);
-    assert!(
-        done.err.contains("file/t: cannot be written: "),
-        "{}",
-        done.err
-    );
+    for trace in ["file/t", "absent/t"] {
+        let done = bench.run(&["sim", "endless.toml", "--trace", trace]);
+        let err = done.expect(3).err;
+        let start = format!("tidegate: {trace}: cannot be written: there is no folder ");
+        assert!(err.starts_with(&start), "{err}");
+    }
+    assert!(!bench.path("absent").exists());
     assert!(
         !bench.path("results").exists() || bench.path("results").read_dir().unwrap().count() == 0
     );
@@ -878,6 +919,23 @@ fn a_trace_never_overwrites_the_file_that_is_run() {
 }
 
 #[test]
+fn a_recording_never_overwrites_the_file_that_it_comes_from() {
+    let bench = Bench::new();
+    let vectors = project("tests/vectors/r3-2.15.1.json");
+    std::fs::copy(vectors, bench.path("cases.json")).unwrap();
+    let before = std::fs::read(bench.path("cases.json")).unwrap();
+    let arguments = ["conform", "cases.json", "--against", "local", "--record"];
+    for (target, code) in [("./cases.json", 2), ("absent/cases.json", 3)] {
+        let done = bench
+            .run(&[&arguments[..], &[target]].concat())
+            .expect(code);
+        assert_eq!(done.err.lines().count(), 1, "{}", done.err);
+        assert_eq!(done.out, "");
+    }
+    assert_eq!(std::fs::read(bench.path("cases.json")).unwrap(), before);
+}
+
+#[test]
 fn a_second_signal_ends_at_once() {
     let bench = Bench::with(&[("endless.toml", ENDLESS)]);
     let child = bench
@@ -974,8 +1032,12 @@ fn report_makes_pages_and_says_where() {
     let done = bench
         .run(&[&results[..], &["--out", "pages", "--charts", "svg"]].concat())
         .expect(0);
-    assert_eq!(done.out, "pages/result.html\npages/result-2.html\n");
-    assert!(bench.path("pages/result-2.html").is_file());
+    assert_eq!(
+        done.out,
+        "pages/small-sim-seed1.html\npages/small-sim-seed1-2.html\n"
+    );
+    assert_eq!(done.err, "tidegate: 2 pages in pages\n");
+    assert!(bench.path("pages/small-sim-seed1-2.html").is_file());
     let done = bench
         .run(&[&results[..], &["--out", "file"]].concat())
         .expect(3);
@@ -1128,6 +1190,65 @@ fn a_live_run_agrees_with_what_is_read_back() {
         result["replay"],
         "tidegate live live.toml --seed 3 --local 1"
     );
+}
+
+#[test]
+fn scenarios_about_limits_run_live_with_those_limits() {
+    let bench = Bench::new();
+    let files = ["too-many-batches", "reject-the-window"];
+    let files = files.map(|name| project(&format!("sims/nats/{name}.toml")));
+    let arguments = ["live", &files[0], &files[1], "--json", "--strict"];
+    let mut command = bench.command(&arguments);
+    let done = wait(command.env("NATS_SERVER", server()).spawn().unwrap()).expect(0);
+    let runs = &done.document()["runs"];
+    assert_eq!(runs[0]["totals"]["errors"]["10211"], 1);
+    let note = runs[0]["notes"][1].as_str().unwrap();
+    assert!(
+        note.contains("was refused its batch by the server (error 10211"),
+        "{note}"
+    );
+    assert_eq!(runs[1]["verdict"], "stall");
+    let release = runs[1]["stalls"][0]["release"].as_str().unwrap();
+    assert!(
+        release.starts_with("one more message that the server accepts"),
+        "{release}"
+    );
+}
+
+#[test]
+fn a_stream_that_is_another_one_is_bad_input() {
+    let servers = local_servers();
+    let url = servers.urls()[0].clone();
+    let bench = Bench::with(&[("live.toml", LIVE)]);
+    let other = "{\"name\":\"CLI\",\"subjects\":[\"cli.>\"],\"storage\":\"memory\"}";
+    let made = ask(&url, "$JS.API.STREAM.CREATE.CLI", other).unwrap();
+    assert!(made["error"].is_null(), "{made}");
+    let arguments = ["live", "live.toml", "--servers", &url];
+    let done = bench.run(&arguments).expect(2);
+    assert!(done.err.contains("stream CLI exists and"), "{}", done.err);
+    servers.stop().unwrap();
+}
+
+#[test]
+fn a_server_that_is_killed_ends_the_run_and_the_stream_is_named() {
+    let servers = local_servers();
+    let url = servers.urls()[0].clone();
+    let file = long_live().replace("messages = 1_000", "messages = 1_000\nack_timeout = \"1s\"");
+    let bench = Bench::with(&[("live.toml", &file)]);
+    let arguments = ["live", "live.toml", "--servers", &url, "--out", "o"];
+    let child = bench.command(&arguments).spawn().unwrap();
+    until_messages(&url);
+    servers.stop().unwrap();
+    let done = wait(child).expect(3);
+    assert!(
+        done.err.contains("stream CLI may still be there"),
+        "{}",
+        done.err
+    );
+    assert!(done.err.contains("the connection is lost"), "{}", done.err);
+    let result = bench.json("o/result.json");
+    assert_eq!(result["partial"], true);
+    assert_eq!(result["expected"], false);
 }
 
 #[test]

@@ -448,7 +448,7 @@ fn check_scenario(name: &str, text: &str) -> Findings {
         Ok(scenario) if workload => {
             findings.extend(
                 scenario
-                    .check_live(true)
+                    .check_live(tidegate::scenario::LiveServers::Given, true)
                     .err()
                     .map(|error| error.to_string()),
             );

@@ -24,7 +24,7 @@ use crate::live::{
 };
 use crate::machine::Time;
 use crate::report::{RunResult, World, replay_command, shell_word};
-use crate::scenario::Scenario;
+use crate::scenario::{LiveServers, Scenario};
 use crate::seed::Seed;
 use crate::watch::{Seen, Watch};
 
@@ -38,7 +38,8 @@ Examples:
 Without --servers a nats-server of our own is started on 127.0.0.1 and removed afterwards. With
 --local 3 the stream has three replicas unless the file or --set says stream.replicas. The stream is
 made as the file says and removed at the end; a stream of that name that is there already is used
-only if it is as the file says, and stays.
+only if it is as the file says, and stays. Servers of our own get the limits that the file sets under
+[server]; servers of yours have their own.
 
 Exit codes: 0 the run did what its file expects, 1 it did not, 2 bad usage or input,
 3 the surroundings failed, 129, 130 and 143 ended by a signal after the partial result was written.";
@@ -95,7 +96,8 @@ fn parse_local(text: &str) -> Result<u8, String> {
 /// Runs the command.
 pub(super) fn live(arguments: &LiveArguments) -> Result<(), Failure> {
     let interrupt = Interrupt::catch()?;
-    let scenarios = read(arguments)?;
+    let mut servers = Servers::new(&arguments.servers, arguments.local);
+    let scenarios = read(arguments, servers.kind())?;
     let files: Vec<&Scenario> = scenarios.iter().collect();
     let first = scenarios.first().map_or(0, |one| seed(arguments, one).0);
     let mut output = Output::open(Wanted {
@@ -113,7 +115,6 @@ pub(super) fn live(arguments: &LiveArguments) -> Result<(), Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::Surroundings(format!("no runtime: {error}")))?;
-    let mut servers = Servers::new(&arguments.servers, arguments.local);
     let progress = Progress::new(1);
     let mut session = Session {
         arguments,
@@ -137,7 +138,7 @@ fn seed(arguments: &LiveArguments, scenario: &Scenario) -> Seed {
     Seed(arguments.seed.unwrap_or(scenario.settings.seed))
 }
 
-fn read(arguments: &LiveArguments) -> Result<Vec<Scenario>, Failure> {
+fn read(arguments: &LiveArguments, servers: LiveServers) -> Result<Vec<Scenario>, Failure> {
     check_servers(&arguments.servers)?;
     let mut scenarios = Vec::with_capacity(arguments.files.len());
     for file in files::named(&arguments.files)? {
@@ -148,7 +149,7 @@ fn read(arguments: &LiveArguments) -> Result<Vec<Scenario>, Failure> {
             scenario.settings.stream.replicas = 3;
         }
         scenario.apply_set(&arguments.set)?;
-        for note in scenario.check_live(arguments.strict)? {
+        for note in scenario.check_live(servers, arguments.strict)? {
             print::note(&format!("{}: {note}", scenario.file));
         }
         scenarios.push(scenario);
@@ -251,9 +252,16 @@ impl Session<'_> {
         } else {
             target.remove().await
         };
-        let signal = done?;
-        removed?;
-        Ok(signal)
+        match (done, removed) {
+            (done, Ok(())) => done,
+            // A stream on servers of our own goes with them.
+            (Err(failure), Err(_)) if self.arguments.servers.is_empty() => Err(failure),
+            (Err(failure), Err(remains)) => {
+                print::note(&remains.to_string());
+                Err(failure)
+            }
+            (Ok(_), Err(remains)) => Err(remains.into()),
+        }
     }
 
     /// Does one run; gives the signal that ended it.
@@ -370,7 +378,10 @@ fn add_read_back(found: &ReadBack, end: Time, seen: &mut Seen) {
 impl From<LiveError> for Failure {
     fn from(error: LiveError) -> Self {
         match error {
-            LiveError::Scenario { .. } => Self::Usage(error.to_string()),
+            // What to change is the file, or what is asked for.
+            LiveError::Scenario { .. }
+            | LiveError::NoBatches { .. }
+            | LiveError::OtherStream { .. } => Self::Usage(error.to_string()),
             other => Self::Surroundings(other.to_string()),
         }
     }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::Failure;
 use super::interrupt::Interrupt;
 use super::print;
-use crate::live::{LiveError, LocalServers, Options, Surroundings, find_server};
-use crate::scenario::Settings;
+use crate::live::{LiveError, LocalServers, Options, Surroundings, configuration, find_server};
+use crate::scenario::{LiveServers, Settings};
 
 /// Servers to run against.
 pub(super) enum Servers {
@@ -18,8 +18,8 @@ pub(super) enum Servers {
     Own {
         /// How many.
         count: u8,
-        /// Those that run now.
-        running: Option<LocalServers>,
+        /// Those that run now, and what they were configured with.
+        running: Option<(String, LocalServers)>,
     },
 }
 
@@ -36,21 +36,36 @@ impl Servers {
         }
     }
 
-    /// Client URLs of servers that are as `settings` want them; our own are started if need be.
+    /// Whose they are.
+    pub(super) const fn kind(&self) -> LiveServers {
+        match self {
+            Self::Given(_) => LiveServers::Given,
+            Self::Own { count, .. } => LiveServers::Own(*count),
+        }
+    }
+
+    /// Client URLs of servers for a run of `settings`; our own are started as it wants them, unless
+    /// those run already.
     ///
     /// # Errors
     /// There is no nats-server, it does not start, or a signal came.
     pub(super) fn ready_for(
         &mut self,
-        _settings: &Settings,
+        settings: &Settings,
         interrupt: &Interrupt,
     ) -> Result<Vec<String>, Failure> {
         let (count, running) = match self {
             Self::Given(urls) => return Ok(urls.clone()),
             Self::Own { count, running } => (*count, running),
         };
-        if let Some(servers) = running {
-            return Ok(servers.urls().to_vec());
+        let extra_config = configuration(settings);
+        match running.take() {
+            Some((config, servers)) if config == extra_config => {
+                let (_, servers) = running.insert((config, servers));
+                return Ok(servers.urls().to_vec());
+            }
+            Some((_, others)) => others.stop()?,
+            None => {}
         }
         let found = interrupt.or_leave(|| {
             let surroundings = Surroundings::of_process();
@@ -58,13 +73,14 @@ impl Servers {
         })??;
         let options = Options {
             stop: Arc::clone(interrupt.flag()),
+            extra_config: extra_config.clone(),
             ..Options::new(found.path)
         };
         let started = LocalServers::start(usize::from(count), &options);
         if matches!(started, Err(LiveError::Stopped)) {
             interrupt.check()?;
         }
-        let servers = running.insert(started?);
+        let (_, servers) = running.insert((extra_config, started?));
         Ok(servers.urls().to_vec())
     }
 
@@ -75,7 +91,7 @@ impl Servers {
     pub(super) fn stop(self) -> Result<(), Failure> {
         match self {
             Self::Own {
-                running: Some(servers),
+                running: Some((_, servers)),
                 ..
             } => Ok(servers.stop()?),
             Self::Own { running: None, .. } | Self::Given(_) => Ok(()),

@@ -101,8 +101,10 @@ pub enum LiveError {
         description: String,
     },
     /// An API call was not answered.
-    #[error("{call} was not answered within {seconds} s")]
+    #[error("no JetStream answers at {server} within {seconds} s ({call})")]
     NoAnswer {
+        /// The address, without credentials.
+        server: String,
         /// The call, in words.
         call: &'static str,
         /// How long was waited.
@@ -193,6 +195,19 @@ pub(crate) fn without_credentials(servers: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_silent_peer_is_named_with_how_long_was_waited() {
+        let silent = LiveError::NoAnswer {
+            server: "nats://127.0.0.1:4222".to_owned(),
+            call: "reading the stream",
+            seconds: 10,
+        };
+        assert_eq!(
+            silent.to_string(),
+            "no JetStream answers at nats://127.0.0.1:4222 within 10 s (reading the stream)"
+        );
+    }
 
     #[test]
     fn credentials_are_never_shown() {

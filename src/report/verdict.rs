@@ -144,7 +144,8 @@ fn unmet_counts(expect: &Expect, totals: &Totals) -> Vec<String> {
 fn first_failure(expect: &Expect, totals: &Totals) -> Option<String> {
     let unexpected = |code: &u16| !expect.errors.contains(code);
     if let Some((code, count)) = totals.errors.iter().find(|(code, _)| unexpected(code)) {
-        return Some(format!("error {code} was seen {count} times"));
+        let times = if *count == 1 { "time" } else { "times" };
+        return Some(format!("error {code} was seen {count} {times}"));
     }
     let bad = |ending: &&Ending| match ending.outcome {
         BatchOutcome::Committed | BatchOutcome::Abandoned | BatchOutcome::Interrupted => false,
@@ -161,8 +162,13 @@ fn first_failure(expect: &Expect, totals: &Totals) -> Option<String> {
         0 => String::new(),
         code => format!(" with error {code}"),
     };
+    let batches = if ending.batches == 1 {
+        "batch"
+    } else {
+        "batches"
+    };
     Some(format!(
-        "{} batches ended: {}{code}",
+        "{} {batches} ended: {}{code}",
         ending.batches,
         ending.outcome.as_str()
     ))
