@@ -7,6 +7,7 @@ mod atomic;
 pub mod chart;
 mod file;
 mod html;
+mod plausible;
 mod result;
 mod rows;
 pub mod schema;
