@@ -1060,7 +1060,14 @@ fn conform_holds_the_model_to_recordings() {
     let done = bench.run(&["conform", &vectors, "--json"]).expect(0);
     let summary = done.document();
     assert!(summary["passed"].as_u64().unwrap() > 50);
-    assert!(done.err.contains("ok      "), "progress is on stderr");
+    assert_eq!(done.err, "", "nothing failed");
+    let skipped = summary["skipped"].as_array().unwrap().len();
+    let brief = bench.run(&["conform", &vectors]).expect(0);
+    assert!(brief.out.contains(" more\n") && brief.out.lines().count() < 20);
+    assert!(brief.out.contains(&format!("{skipped} skipped")));
+    let verbose = bench.run(&["conform", &vectors, "-v"]).expect(0);
+    assert!(verbose.err.contains("ok      fi-"), "progress is on stderr");
+    assert!(!verbose.out.contains(" more\n"));
     // A recording that is wrong in one case.
     let text = std::fs::read_to_string(&vectors).unwrap();
     let mut file: Value = serde_json::from_str(&text).unwrap();

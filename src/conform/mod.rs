@@ -6,6 +6,7 @@
 
 mod compare;
 mod connection;
+mod duration;
 mod edge;
 mod groups;
 pub mod local;
@@ -18,6 +19,7 @@ mod run;
 pub mod vector;
 
 pub use connection::Address;
+pub use duration::expected_duration;
 pub use model::Model;
 pub use outcome::{Failed, Skipped, Summary};
 pub use parse::{FORMAT, parse};
