@@ -44,9 +44,6 @@ only if it is as the file says, and stays. Servers of our own get the limits tha
 Exit codes: 0 the run did what its file expects, 1 it did not, 2 bad usage or input,
 3 the surroundings failed, 129, 130 and 143 ended by a signal after the partial result was written.";
 
-const READ_BACK_CLAUSE: &str =
-    "fast.ack.covers-fail, fast.gap.order, fast.gap.report: the stream holds what was promised";
-
 /// Run files with real clients against real servers
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -365,7 +362,7 @@ fn add_read_back(found: &ReadBack, end: Time, seen: &mut Seen) {
     totals.stored_again = found.duplicates;
     let violations = found.findings.iter().map(|finding| Violation {
         judge: Judges::OF_READ_BACK,
-        clause: READ_BACK_CLAUSE,
+        clause: Judges::READ_BACK_CLAUSE,
         at: end,
         publisher: Some(finding.publisher),
         batch: Some(finding.batch),

@@ -367,12 +367,12 @@ fn check_expect(expect: &Expect) -> Checked {
         );
         return refuse(path.key("errors").index(index), message);
     }
-    let unknown = |judge: &String| !Judges::EXPECTABLE.contains(&judge.as_str());
+    let unknown = |judge: &String| !Judges::NAMES.contains(&judge.as_str());
     if let Some(index) = expect.judges.iter().position(unknown) {
         let message = format!(
             "\"{}\" is no judge; allowed are {}",
             shown(&expect.judges[index]),
-            Judges::EXPECTABLE.join(", ")
+            Judges::NAMES.join(", ")
         );
         return refuse(path.key("judges").index(index), message);
     }
