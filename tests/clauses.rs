@@ -5,12 +5,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod common;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use syn::visit::Visit;
 use tidegate::judge::Judges;
+
+use common::tree::{files, read, top};
 
 /// The list.
 const LIST: &str = "docs/adr-50.md";
@@ -402,33 +405,6 @@ fn is_there(name: &str, known: &Known, has: impl Fn(&str) -> bool) -> bool {
 
 // -- the whole tree ---------------------------------------------------------------------------
 
-fn top() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// Files under `folder` with this extension, as paths from the top, sorted.
-fn files(folder: &str, extension: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut folders: Vec<PathBuf> = vec![top().join(folder)];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).into_iter().flatten() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|found| found == extension) {
-                let name = path.strip_prefix(top()).unwrap();
-                found.push(name.to_str().unwrap().replace('\\', "/"));
-            }
-        }
-    }
-    found.sort();
-    found
-}
-
-fn read(name: &str) -> String {
-    std::fs::read_to_string(top().join(name)).unwrap()
-}
-
 fn tree() -> Known {
     let mut known = Known::default();
     for folder in ["src", "tests", "benches"] {
@@ -470,7 +446,7 @@ fn every_clause_is_guarded_or_says_why_not() {
 fn the_tree_is_read_whole() {
     let known = tree();
     let judges: Vec<&str> = known.judges.keys().map(String::as_str).collect();
-    let mut names = Judges::NAMES;
+    let mut names = Judges::OF_EVENTS;
     names.sort_unstable();
     assert_eq!(judges, names);
     assert!(known.tests.len() > 300, "{}", known.tests.len());

@@ -7,11 +7,12 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -275,14 +276,42 @@ fn seeds_have_both_ends_and_come_in_order() {
     // Equal names of two files: one set, one folder, no run lost.
     let done = bench.run(&arguments).expect(0);
     assert!(done.out.contains("6 runs: 6 as expected"), "{}", done.out);
-    assert!(done.out.ends_with("results in results/several-sim\n"));
-    let pages = bench.run(&[
-        "report",
-        "results/several-sim/result.json",
-        "--charts",
-        "none",
-    ]);
-    assert_eq!(pages.expect(0).out.lines().count(), 6);
+    let (_, folder) = done.out.trim_end().rsplit_once("results in ").unwrap();
+    assert!(folder.starts_with("results/several-sim-"), "{folder}");
+    let result = format!("{folder}/result.json");
+    let pages = bench
+        .run(&["report", &result, "--charts", "none"])
+        .expect(0);
+    assert_eq!(pages.out.lines().count(), 6);
+    assert!(pages.out.contains("report/small-sim-seed5-2.html\n"));
+}
+
+#[test]
+fn only_the_same_file_with_the_same_settings_replaces_a_result() {
+    let bench = Bench::with(&[("small.toml", SMALL), ("x/small.toml", SMALL)]);
+    let folder = |arguments: &[&str]| {
+        let done = bench.run(&[&["sim"], arguments].concat()).expect(0);
+        let (_, folder) = done.out.trim_end().rsplit_once("results in ").unwrap();
+        folder.to_owned()
+    };
+    let first = folder(&["small.toml"]);
+    assert_eq!(first, "results/small-sim-seed1");
+    let others = [
+        folder(&["x/small.toml"]),
+        folder(&["small.toml", "--set", "publishers.0.flow=5"]),
+        folder(&["small.toml", "--set", "publishers.0.flow=6"]),
+        folder(&["small.toml", "--seeds", "1..2"]),
+        folder(&["small.toml", "--seeds", "1..3"]),
+    ];
+    assert_eq!(folder(&["./small.toml"]), first);
+    assert_eq!(folder(&["x/small.toml"]), others[0]);
+    assert_eq!(others[3], "results/small-sim-seeds1-2");
+    let folders = bench.path("results").read_dir().unwrap().count();
+    assert_eq!(folders, 6, "{others:?}");
+    assert_eq!(
+        bench.json("results/small-sim-seed1/result.json")["file"],
+        "./small.toml"
+    );
 }
 
 #[test]
@@ -410,6 +439,7 @@ fn bad_input_is_one_clear_line() {
             &format!("{SMALL}[[faults]]\naction = \"cut\"\nfrom = \"0s\"\n"),
         ),
         ("network.toml", &format!("{SMALL}[network]\n")),
+        ("three.toml", &format!("{SMALL}[stream]\nreplicas = 3\n")),
     ]);
     bench.run(&["sim", "fits.toml", "--json"]).expect(0);
     let flow = "publishers[0].flow: \"99999999999999999999\" is not a whole number, 1 to 65535";
@@ -482,6 +512,19 @@ fn bad_input_is_one_clear_line() {
         (
             &["live", "small.toml", "--servers", "nats://a b"],
             &["--servers nats://a b: this is no server URL"],
+        ),
+        (
+            &["live", "three.toml", "--local", "1"],
+            &["three.toml:9: stream.replicas: 3 replicas need as many servers"],
+        ),
+        (&["live", "three.toml"], &["start three with --local 3"]),
+        (
+            &["live", "small.toml", "--set", "stream.replicas=5"],
+            &["small.toml with --set stream.replicas=5: stream.replicas: "],
+        ),
+        (
+            &["sim", "small.toml", "--set", "stream.replicas=3"],
+            &["small.toml with --set stream.replicas=3: stream.replicas: "],
         ),
         (&["conform", "empty.toml"], &["empty.toml:1: "]),
         (&["conform", "newer.json"], &["newer.json: format: "]),
@@ -653,14 +696,13 @@ fn a_folder_that_cannot_be_written_is_found_before_the_run() {
             assert_eq!(err.lines().count(), 1, "{err}");
         }
     }
-    let done = bench
-        .run(&["sim", "endless.toml", "--trace", "file/t"])
-        .expect(3);
-    assert!(
-        done.err.contains("file/t: cannot be written: "),
-        "{}",
-        done.err
-    );
+    for trace in ["file/t", "absent/t"] {
+        let done = bench.run(&["sim", "endless.toml", "--trace", trace]);
+        let err = done.expect(3).err;
+        let start = format!("tidegate: {trace}: cannot be written: there is no folder ");
+        assert!(err.starts_with(&start), "{err}");
+    }
+    assert!(!bench.path("absent").exists());
     assert!(
         !bench.path("results").exists() || bench.path("results").read_dir().unwrap().count() == 0
     );
@@ -714,7 +756,10 @@ fn a_full_disk_is_told_and_costs_nothing_that_can_be_saved() {
         let mut command = bench.command(arguments);
         wait(command.stderr(full()).spawn().unwrap()).expect(0);
     }
-    let set = bench.json("results/small-sim/result.json");
+    let arguments = ["sim", "small.toml", "--seeds", "1..2", "--out", "told"];
+    let mut command = bench.command(&arguments);
+    wait(command.stdout(full()).spawn().unwrap()).expect(3);
+    let set = bench.json("told/result.json");
     assert_eq!(set["summary"]["runs"], 2, "the file stands all the same");
     use std::os::unix::fs::FileTypeExt as _;
     let device = Path::new("/dev/full").metadata().unwrap();
@@ -790,7 +835,7 @@ fn a_terminal_gets_colour_unless_it_is_refused() {
 #[test]
 fn a_signal_leaves_the_partial_result() {
     let bench = Bench::with(&[("endless.toml", ENDLESS)]);
-    for (name, code) in [("INT", 130), ("TERM", 143)] {
+    for (name, code) in [("HUP", 129), ("INT", 130), ("TERM", 143)] {
         let child = bench
             .command(&["sim", "endless.toml", "--out", name])
             .spawn()
@@ -799,13 +844,21 @@ fn a_signal_leaves_the_partial_result() {
         until("the start", || bench.path(name).is_dir());
         signal(&child, name);
         let done = wait(child).expect(code);
-        assert!(done.out.contains("partial: ended early"), "{}", done.out);
+        assert!(
+            done.out.starts_with("PARTIAL  sim endless.toml seed 1"),
+            "{}",
+            done.out
+        );
         assert!(
             done.err.contains(&format!("is in {name}, marked partial")),
             "{}",
             done.err
         );
-        assert_eq!(bench.json(&format!("{name}/result.json"))["partial"], true);
+        let result = bench.json(&format!("{name}/result.json"));
+        assert_eq!(result["partial"], true);
+        assert_eq!(result["expected"], false);
+        let page = std::fs::read_to_string(bench.path(&format!("{name}/report.html"))).unwrap();
+        assert!(page.contains("<title>endless.toml, seed 1: partial</title>"));
     }
 }
 
@@ -847,6 +900,8 @@ fn a_signal_in_a_set_leaves_what_is_finished_and_the_partial_run() {
     let partial: Vec<_> = runs.iter().map(|run| run["partial"].as_bool()).collect();
     assert_eq!(partial, [Some(false), Some(true)]);
     assert_eq!(set["summary"]["partial"], true);
+    assert_eq!(set["summary"]["expected"], 1);
+    assert_eq!(set["summary"]["unexpected"], 1);
     assert_eq!(bench.path("o").read_dir().unwrap().count(), 1);
 }
 
@@ -861,6 +916,23 @@ fn a_trace_never_overwrites_the_file_that_is_run() {
         std::fs::read_to_string(bench.path("small.toml")).unwrap(),
         SMALL
     );
+}
+
+#[test]
+fn a_recording_never_overwrites_the_file_that_it_comes_from() {
+    let bench = Bench::new();
+    let vectors = project("tests/vectors/r3-2.15.1.json");
+    std::fs::copy(vectors, bench.path("cases.json")).unwrap();
+    let before = std::fs::read(bench.path("cases.json")).unwrap();
+    let arguments = ["conform", "cases.json", "--against", "local", "--record"];
+    for (target, code) in [("./cases.json", 2), ("absent/cases.json", 3)] {
+        let done = bench
+            .run(&[&arguments[..], &[target]].concat())
+            .expect(code);
+        assert_eq!(done.err.lines().count(), 1, "{}", done.err);
+        assert_eq!(done.out, "");
+    }
+    assert_eq!(std::fs::read(bench.path("cases.json")).unwrap(), before);
 }
 
 #[test]
@@ -880,6 +952,56 @@ fn a_second_signal_ends_at_once() {
         "{:?}",
         done.code
     );
+}
+
+#[test]
+fn nothing_half_written_stays_after_a_second_signal() {
+    let bench = Bench::with(&[("endless.toml", ENDLESS)]);
+    for (out, more) in [
+        ("set", &["--seeds", "1..2"][..]),
+        ("traced", &["--trace", "t"]),
+    ] {
+        let arguments = ["sim", "endless.toml", "--out", out];
+        let child = bench
+            .command(&[&arguments[..], more].concat())
+            .spawn()
+            .unwrap();
+        until("the start", || bench.path(out).is_dir());
+        signal(&child, "TERM");
+        signal(&child, "INT");
+        wait(child);
+        // The first may have been enough by the time of the second: then there is a result.
+        for folder in [bench.folder.path(), &bench.path(out)] {
+            let names = folder.read_dir().into_iter().flatten();
+            for name in names.map(|entry| entry.unwrap().file_name()) {
+                assert!(!name.to_string_lossy().starts_with('.'), "{name:?}");
+            }
+        }
+        let left = bench.path(out).read_dir();
+        let is_empty = left.is_ok_and(|mut names| names.next().is_none());
+        assert!(!is_empty, "an empty folder stays");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_hangup_that_is_ignored_from_the_start_stays_ignored() {
+    let bench = Bench::with(&[("endless.toml", ENDLESS)]);
+    let inner = format!(
+        "trap '' HUP; exec {} sim endless.toml --out o",
+        env!("CARGO_BIN_EXE_tidegate")
+    );
+    let child = Command::new("sh")
+        .args(["-c", &inner])
+        .current_dir(bench.folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    until("the start", || bench.path("o").is_dir());
+    signal(&child, "HUP");
+    signal(&child, "TERM");
+    wait(child).expect(143);
 }
 
 #[cfg(target_os = "linux")]
@@ -910,8 +1032,12 @@ fn report_makes_pages_and_says_where() {
     let done = bench
         .run(&[&results[..], &["--out", "pages", "--charts", "svg"]].concat())
         .expect(0);
-    assert_eq!(done.out, "pages/result.html\npages/result-2.html\n");
-    assert!(bench.path("pages/result-2.html").is_file());
+    assert_eq!(
+        done.out,
+        "pages/small-sim-seed1.html\npages/small-sim-seed1-2.html\n"
+    );
+    assert_eq!(done.err, "tidegate: 2 pages in pages\n");
+    assert!(bench.path("pages/small-sim-seed1-2.html").is_file());
     let done = bench
         .run(&[&results[..], &["--out", "file"]].concat())
         .expect(3);
@@ -934,7 +1060,14 @@ fn conform_holds_the_model_to_recordings() {
     let done = bench.run(&["conform", &vectors, "--json"]).expect(0);
     let summary = done.document();
     assert!(summary["passed"].as_u64().unwrap() > 50);
-    assert!(done.err.contains("ok      "), "progress is on stderr");
+    assert_eq!(done.err, "", "nothing failed");
+    let skipped = summary["skipped"].as_array().unwrap().len();
+    let brief = bench.run(&["conform", &vectors]).expect(0);
+    assert!(brief.out.contains(" more\n") && brief.out.lines().count() < 20);
+    assert!(brief.out.contains(&format!("{skipped} skipped")));
+    let verbose = bench.run(&["conform", &vectors, "-v"]).expect(0);
+    assert!(verbose.err.contains("ok      fi-"), "progress is on stderr");
+    assert!(!verbose.out.contains(" more\n"));
     // A recording that is wrong in one case.
     let text = std::fs::read_to_string(&vectors).unwrap();
     let mut file: Value = serde_json::from_str(&text).unwrap();
@@ -1067,6 +1200,65 @@ fn a_live_run_agrees_with_what_is_read_back() {
 }
 
 #[test]
+fn scenarios_about_limits_run_live_with_those_limits() {
+    let bench = Bench::new();
+    let files = ["too-many-batches", "reject-the-window"];
+    let files = files.map(|name| project(&format!("sims/nats/{name}.toml")));
+    let arguments = ["live", &files[0], &files[1], "--json", "--strict"];
+    let mut command = bench.command(&arguments);
+    let done = wait(command.env("NATS_SERVER", server()).spawn().unwrap()).expect(0);
+    let runs = &done.document()["runs"];
+    assert_eq!(runs[0]["totals"]["errors"]["10211"], 1);
+    let note = runs[0]["notes"][1].as_str().unwrap();
+    assert!(
+        note.contains("was refused its batch by the server (error 10211"),
+        "{note}"
+    );
+    assert_eq!(runs[1]["verdict"], "stall");
+    let release = runs[1]["stalls"][0]["release"].as_str().unwrap();
+    assert!(
+        release.starts_with("one more message that the server accepts"),
+        "{release}"
+    );
+}
+
+#[test]
+fn a_stream_that_is_another_one_is_bad_input() {
+    let servers = local_servers();
+    let url = servers.urls()[0].clone();
+    let bench = Bench::with(&[("live.toml", LIVE)]);
+    let other = "{\"name\":\"CLI\",\"subjects\":[\"cli.>\"],\"storage\":\"memory\"}";
+    let made = ask(&url, "$JS.API.STREAM.CREATE.CLI", other).unwrap();
+    assert!(made["error"].is_null(), "{made}");
+    let arguments = ["live", "live.toml", "--servers", &url];
+    let done = bench.run(&arguments).expect(2);
+    assert!(done.err.contains("stream CLI exists and"), "{}", done.err);
+    servers.stop().unwrap();
+}
+
+#[test]
+fn a_server_that_is_killed_ends_the_run_and_the_stream_is_named() {
+    let servers = local_servers();
+    let url = servers.urls()[0].clone();
+    let file = long_live().replace("messages = 1_000", "messages = 1_000\nack_timeout = \"1s\"");
+    let bench = Bench::with(&[("live.toml", &file)]);
+    let arguments = ["live", "live.toml", "--servers", &url, "--out", "o"];
+    let child = bench.command(&arguments).spawn().unwrap();
+    until_messages(&url);
+    servers.stop().unwrap();
+    let done = wait(child).expect(3);
+    assert!(
+        done.err.contains("stream CLI may still be there"),
+        "{}",
+        done.err
+    );
+    assert!(done.err.contains("the connection is lost"), "{}", done.err);
+    let result = bench.json("o/result.json");
+    assert_eq!(result["partial"], true);
+    assert_eq!(result["expected"], false);
+}
+
+#[test]
 fn a_live_run_that_is_not_as_expected_can_be_repeated() {
     let servers = local_servers();
     let url = servers.urls()[0].clone();
@@ -1148,7 +1340,7 @@ fn a_signal_leaves_the_partial_result_of_a_live_run() {
     let servers = local_servers();
     let url = servers.urls()[0].clone();
     let bench = Bench::with(&[("long.toml", &long_live())]);
-    for (name, code) in [("INT", 130), ("TERM", 143)] {
+    for (name, code) in [("HUP", 129), ("INT", 130), ("TERM", 143)] {
         let arguments = ["live", "long.toml", "--servers", &url, "--out", name];
         let child = bench.command(&arguments).spawn().unwrap();
         until_messages(&url);
@@ -1160,6 +1352,112 @@ fn a_signal_leaves_the_partial_result_of_a_live_run() {
         let info = ask(&url, "$JS.API.STREAM.INFO.CLI", "").unwrap();
         assert_eq!(info["error"]["code"], 404, "the stream is removed");
     }
+    servers.stop().unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn a_signal_while_servers_start_leaves_nothing() {
+    use std::os::unix::fs::PermissionsExt;
+    // A server that has a version and is never ready.
+    let script = "#!/bin/sh\n[ \"$1\" = -c ] && exec sleep 600\necho nats-server: v2.15.1\n";
+    let bench = Bench::with(&[("live.toml", LIVE), ("server", script)]);
+    let server = bench.path("server");
+    std::fs::set_permissions(&server, PermissionsExt::from_mode(0o755)).unwrap();
+    let temporary = bench.path("temporary");
+    std::fs::create_dir(&temporary).unwrap();
+    for (name, code) in [("INT", 130), ("TERM", 143)] {
+        let mut command = bench.command(&["live", "live.toml", "--local", "3", "--out", "o"]);
+        command
+            .env("NATS_SERVER", &server)
+            .env("TMPDIR", &temporary);
+        let child = command.spawn().unwrap();
+        until("the start of three servers", || {
+            let log = |folder: std::fs::DirEntry| folder.path().join("n2/server.log").is_file();
+            let folders = temporary.read_dir().unwrap();
+            folders.flatten().any(log)
+        });
+        signal(&child, name);
+        let done = wait(child).expect(code);
+        assert_eq!(
+            done.err,
+            "tidegate: interrupted before anything was measured\n"
+        );
+        assert_eq!(done.out, "");
+        assert!(!bench.path("o").exists(), "no folder stays");
+        assert_eq!(temporary.read_dir().unwrap().count(), 0);
+    }
+}
+
+/// Stands between clients and the server at `url`: what the server answers waits from the request
+/// for a stream until it is let through.
+fn slow_to_create(url: &str) -> (String, Arc<AtomicBool>, Arc<AtomicBool>) {
+    let upstream = url.strip_prefix("nats://").unwrap().to_owned();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("nats://{}", listener.local_addr().unwrap());
+    let (asked, open) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+    let (seen, gate) = (Arc::clone(&asked), Arc::clone(&open));
+    let pump = |mut from: TcpStream, mut to: TcpStream, look: Box<dyn Fn(&[u8]) + Send>| {
+        std::thread::spawn(move || {
+            let mut bytes = [0; 65_536];
+            while let Ok(length @ 1..) = from.read(&mut bytes) {
+                look(&bytes[..length]);
+                if to.write_all(&bytes[..length]).is_err() {
+                    break;
+                }
+            }
+            let _ = to.shutdown(std::net::Shutdown::Both);
+        });
+    };
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let server = TcpStream::connect(&upstream).unwrap();
+            let (back, forth) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+            let (asks, held, gate) = (Arc::clone(&seen), Arc::clone(&seen), Arc::clone(&gate));
+            let notice = move |bytes: &[u8]| {
+                if String::from_utf8_lossy(bytes).contains("STREAM.CREATE.") {
+                    asks.store(true, Ordering::SeqCst);
+                }
+            };
+            let hold = move |_: &[u8]| {
+                while held.load(Ordering::SeqCst) && !gate.load(Ordering::SeqCst) {
+                    std::thread::park_timeout(LOOK);
+                }
+            };
+            pump(client, server, Box::new(notice));
+            pump(back, forth, Box::new(hold));
+        }
+    });
+    (address, asked, open)
+}
+
+#[test]
+fn a_signal_while_the_stream_is_made_leaves_no_stream() {
+    let servers = local_servers();
+    let url = servers.urls()[0].clone();
+    let (slow, asked, open) = slow_to_create(&url);
+    let bench = Bench::with(&[("live.toml", LIVE)]);
+    let child = bench
+        .command(&["live", "live.toml", "--servers", &slow])
+        .spawn()
+        .unwrap();
+    until("the request for a stream", || asked.load(Ordering::SeqCst));
+    let made =
+        || ask(&url, "$JS.API.STREAM.INFO.CLI", "").is_some_and(|info| info["error"].is_null());
+    until("the stream", made);
+    signal(&child, "INT");
+    // Time for the signal to be heard before the answer; if it is not, nothing is left all the same.
+    std::thread::park_timeout(Duration::from_millis(200));
+    open.store(true, Ordering::SeqCst);
+    let done = wait(child).expect(130);
+    assert!(
+        done.err
+            .contains("interrupted before anything was measured"),
+        "{}",
+        done.err
+    );
+    assert!(!made(), "the stream is removed");
+    assert!(!bench.path("results/live-live-seed1").exists());
     servers.stop().unwrap();
 }
 

@@ -91,7 +91,7 @@ fn each_defect_is_found_by_its_judge() {
         found.push(judge);
     }
     found.sort_unstable();
-    let mut all = Judges::NAMES;
+    let mut all = Judges::OF_EVENTS;
     all.sort_unstable();
     assert_eq!(found, all, "a judge without a defect that makes it object");
 }

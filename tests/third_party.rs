@@ -6,25 +6,20 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod common;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
+
+use common::tree::{read, top};
 
 /// The platform whose tree is checked and listed.
 const PLATFORM: &str = "x86_64-unknown-linux-gnu";
 /// The list of crates stands below this line.
 const LIST_STARTS: &str = "<!-- generated from here on: make fix -->\n";
-
-fn top() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn read(name: &str) -> String {
-    std::fs::read_to_string(top().join(name)).unwrap()
-}
 
 fn metadata() -> Value {
     let output = Command::new(env!("CARGO"))

@@ -6,12 +6,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod common;
+
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::spanned::Spanned;
 use syn::visit::Visit;
+
+use common::tree::{files, read, top};
 
 /// The ladder: floors from the ground up. A module uses floors below its own.
 const LADDER: &[&[&str]] = &[
@@ -381,33 +384,6 @@ impl<'ast> Visit<'ast> for Source<'_> {
 
 // -- the whole tree --------------------------------------------------------------------------
 
-fn top() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// Files under `folder` with this extension, as paths from the top, sorted.
-fn files(folder: &str, extension: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut folders: Vec<PathBuf> = vec![top().join(folder)];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).into_iter().flatten() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|found| found == extension) {
-                let name = path.strip_prefix(top()).unwrap();
-                found.push(name.to_str().unwrap().replace('\\', "/"));
-            }
-        }
-    }
-    found.sort();
-    found
-}
-
-fn read(name: &str) -> String {
-    std::fs::read_to_string(top().join(name)).unwrap()
-}
-
 fn sources() -> Vec<String> {
     let folders = ["src", "tests", "benches", "examples", "crates"];
     folders
@@ -456,7 +432,7 @@ fn check_scenario(name: &str, text: &str) -> Findings {
         Ok(scenario) if workload => {
             findings.extend(
                 scenario
-                    .check_live(true)
+                    .check_live(tidegate::scenario::LiveServers::Given, true)
                     .err()
                     .map(|error| error.to_string()),
             );

@@ -5,24 +5,25 @@
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use clap::{Args, ValueHint};
 use serde_json::json;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
 
 use super::Failure;
+use super::files;
+use super::interrupt::Interrupt;
 use super::print;
+use super::progress::Progress;
 use super::server::check_version;
 use crate::conform::vector::VectorFile;
 use crate::conform::{
-    Address, Against, Interrupt, Options, Outcome, Stop, Summary, parse, record_all, run,
+    self, Address, Against, Options, Outcome, Stop, Summary, parse, record_all, run,
 };
 use crate::report::{AtomicFile, shell_word};
 use crate::scenario::InputError;
 
+/// A run that takes so long is announced.
+const WORTH_SAYING_S: u64 = 3;
 /// Largest file of recordings that is read.
 const LARGEST_BYTES: u64 = 64 << 20;
 
@@ -34,10 +35,11 @@ Examples:
   tidegate conform cases.json --against local --record recorded.json
 
 Each case makes a stream `S` for `t.>` and removes it; a server that has such a stream already is
-left alone. Cases that the target cannot run are skipped by name, with the reason.
+left alone. Cases that the target cannot run are skipped, and counted by reason; --verbose and --json
+name them all.
 
 Exit codes: 0 every case that was run came out as recorded, 1 some did not, 2 bad usage or input,
-3 the surroundings failed, 130 and 143 ended by a signal after the partial result was written.";
+3 the surroundings failed, 129, 130 and 143 ended by a signal after the partial result was written.";
 
 /// Replay recorded exchanges against the server model or a real server
 #[derive(Args, Debug)]
@@ -59,6 +61,9 @@ pub(super) struct ConformArguments {
     /// Print one JSON document on stdout instead of text
     #[arg(long)]
     json: bool,
+    /// Name each case as it ends, and every case that is skipped
+    #[arg(long, short)]
+    verbose: bool,
 }
 
 fn against(text: &str) -> Result<Against, String> {
@@ -84,9 +89,12 @@ pub(super) fn conform(arguments: &ConformArguments) -> Result<(), Failure> {
             "--record needs a real server: add --against local or --against URL".to_owned(),
         ));
     }
+    if let Some(target) = &arguments.record {
+        files::check_output("--record", target, &arguments.files)?;
+    }
     let files = read(&arguments.files)?;
-    let interrupt = catch_signals()
-        .map_err(|error| Failure::Surroundings(format!("no signal handler: {error}")))?;
+    let interrupt = conform::Interrupt::default();
+    Interrupt::catch_into(interrupt.flag())?;
     let options = Options {
         against: arguments.against.clone(),
         server_version: arguments.server_version.clone(),
@@ -95,23 +103,11 @@ pub(super) fn conform(arguments: &ConformArguments) -> Result<(), Failure> {
         recording: arguments.record.is_some(),
         interrupt,
     };
+    announce(&files, &arguments.against);
     match &arguments.record {
-        Some(target) => record(target, &files, &options, arguments.json),
+        Some(target) => record(target, &files, &options, arguments),
         None => compare(&files, &options, arguments),
     }
-}
-
-/// The first signal ends the run early, the second the process.
-fn catch_signals() -> std::io::Result<Interrupt> {
-    let interrupt = Interrupt::default();
-    let came = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // Order matters: a second signal finds the flag set.
-        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&came))?;
-        flag::register_usize(signal, interrupt.flag(), signal as usize)?;
-        flag::register(signal, Arc::clone(&came))?;
-    }
-    Ok(interrupt)
 }
 
 fn read(paths: &[PathBuf]) -> Result<Vec<VectorFile>, Failure> {
@@ -140,20 +136,38 @@ fn read(paths: &[PathBuf]) -> Result<Vec<VectorFile>, Failure> {
         .collect()
 }
 
+/// Says beforehand what will take a while.
+fn announce(files: &[VectorFile], against: &Against) {
+    let cases = cases(files);
+    let seconds = conform::expected_duration(files, against).as_secs();
+    if seconds >= WORTH_SAYING_S {
+        print::note(&format!(
+            "{cases} cases, which take about {seconds} s; less where some are skipped"
+        ));
+    }
+}
+
+fn cases(files: &[VectorFile]) -> usize {
+    files.iter().map(|file| file.cases.len()).sum()
+}
+
 fn compare(
     files: &[VectorFile],
     options: &Options,
     arguments: &ConformArguments,
 ) -> Result<(), Failure> {
+    let progress = Progress::of(cases(files), "cases");
     let (summary, result) = run(files, options, &mut |name, outcome| {
+        progress.run_done();
         let word = match outcome {
-            Outcome::Passed => "ok",
             Outcome::Failed(_) => "FAILED",
-            Outcome::Skipped(_) => return,
+            Outcome::Passed if arguments.verbose => "ok",
+            Outcome::Passed | Outcome::Skipped(_) => return,
         };
-        print::log(&format!("{word:7} {}", name.escape_debug()));
+        progress.log(&format!("{word:7} {}", name.escape_debug()));
     });
-    print::out(&text_of(&summary, arguments.json)?)?;
+    progress.finish();
+    print::out(&text_of(&summary, arguments)?)?;
     result.map_err(|stop| {
         failure(
             stop,
@@ -177,14 +191,18 @@ fn compare(
     )))
 }
 
-fn text_of(summary: &Summary, json: bool) -> Result<String, Failure> {
-    if json {
+fn text_of(summary: &Summary, arguments: &ConformArguments) -> Result<String, Failure> {
+    if arguments.json {
         let text = serde_json::to_string_pretty(summary)
             .map_err(|error| Failure::Surroundings(format!("no JSON: {error}")))?;
         return Ok(text + "\n");
     }
     let partial = if summary.partial { "partial: " } else { "" };
-    Ok(format!("{partial}{summary}\n"))
+    Ok(if arguments.verbose {
+        format!("{partial}{summary}\n")
+    } else {
+        format!("{partial}{}\n", summary.brief())
+    })
 }
 
 /// The command that compares again.
@@ -213,17 +231,22 @@ fn record(
     target: &Path,
     files: &[VectorFile],
     options: &Options,
-    json: bool,
+    arguments: &ConformArguments,
 ) -> Result<(), Failure> {
     let cannot = |error: std::io::Error| {
         Failure::Surroundings(format!("{}: cannot be written: {error}", target.display()))
     };
     // Before anything is run: a recording takes its time.
     let mut file = AtomicFile::create(target).map_err(cannot)?;
-    let (recorded, skipped) = record_all(files, options, &mut |name| {
-        print::log(&format!("        {}", name.escape_debug()));
-    })
-    .map_err(|stop| failure(stop, "nothing is recorded"))?;
+    let progress = Progress::of(cases(files), "cases");
+    let recorded = record_all(files, options, &mut |name| {
+        progress.run_done();
+        if arguments.verbose {
+            progress.log(&format!("        {}", name.escape_debug()));
+        }
+    });
+    progress.finish();
+    let (recorded, skipped) = recorded.map_err(|stop| failure(stop, "nothing is recorded"))?;
     for skipped in &skipped {
         print::log(&format!(
             "skipped {}: {}",
@@ -236,7 +259,7 @@ fn record(
         .map_err(cannot)?;
     let cases = recorded["cases"].as_array().map_or(0, Vec::len);
     let written = target.display().to_string();
-    print::out(&if json {
+    print::out(&if arguments.json {
         let document = json!({ "recorded": cases, "skipped": skipped, "file": written });
         format!("{document:#}\n")
     } else {
@@ -248,7 +271,7 @@ fn failure(stop: Stop, left: &str) -> Failure {
     match stop {
         Stop::Signal(number) => Failure::Signal {
             number,
-            left: left.to_owned(),
+            left: Some(left.to_owned()),
         },
         Stop::Unsupported(why) | Stop::Surroundings(why) => Failure::Surroundings(why),
     }

@@ -80,7 +80,7 @@ pub(super) fn check_determinism(
         print::out(&format!("{document:#}\n"))?;
     }
     if let Some(number) = interrupt.signal() {
-        let left = format!("{} runs were compared until then", all.len());
+        let left = Some(format!("{} runs were compared until then", all.len()));
         return Err(Failure::Signal { number, left });
     }
     let differing: Vec<String> = all

@@ -1,4 +1,4 @@
-//! Exit codes: 0 as expected, 1 not as expected, 2 bad input, 3 surroundings, 130 and 143 signals.
+//! Exit codes: 0 as expected, 1 not as expected, 2 bad input, 3 surroundings, 129, 130 and 143 signals.
 //!
 //! Leans on `scenario` for input errors.
 
@@ -22,12 +22,12 @@ pub enum Failure {
     #[error("{0}")]
     Surroundings(String),
     /// Ended by a signal after the partial result was written (128 + its number).
-    #[error("interrupted; {left}")]
+    #[error("interrupted{}", left.as_ref().map_or_else(|| " before anything was measured".to_owned(), |left| format!("; {left}")))]
     Signal {
         /// Number of the signal.
         number: u8,
-        /// What the command leaves, in words.
-        left: String,
+        /// What the command leaves, in words; none when there was no result yet.
+        left: Option<String>,
     },
 }
 

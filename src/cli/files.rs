@@ -2,7 +2,7 @@
 //!
 //! Leans on nothing of ours.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::Failure;
 
@@ -20,4 +20,30 @@ pub(super) fn named(files: &[PathBuf]) -> Result<Vec<String>, Failure> {
         ))),
     };
     files.iter().map(name).collect()
+}
+
+/// Whether a file that an option names can be made without harm: its folder is there, since a name
+/// that is only mistyped should make none, and it is none of the `inputs`.
+///
+/// # Errors
+/// It is one of the inputs, or its folder is not there.
+pub(super) fn check_output(option: &str, target: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
+    let itself = target.canonicalize().ok();
+    let same = |file: &&PathBuf| itself.is_some() && file.canonicalize().ok() == itself;
+    if let Some(file) = inputs.iter().find(same) {
+        return Err(Failure::Usage(format!(
+            "{option} would overwrite {}, a file that is read; name another",
+            file.display()
+        )));
+    }
+    match target.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
+            Err(Failure::Surroundings(format!(
+                "{}: cannot be written: there is no folder {}; make it first",
+                target.display(),
+                folder.display()
+            )))
+        }
+        Some(_) | None => Ok(()),
+    }
 }

@@ -5,23 +5,26 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
+use tokio::runtime::Runtime;
 
 use super::cost::Stopwatch;
 use super::exit::Failure;
 use super::files;
-use super::interrupt::EndAtOnce;
-use super::output::{Output, Wanted, default_folder};
+use super::folder::Ran;
+use super::interrupt::{Answer, Interrupt};
+use super::notes::notes;
+use super::output::{Output, Wanted};
 use super::print;
 use super::progress::{LiveProgress, Progress};
 use super::record::{Run, record};
+use super::servers::Servers;
 use crate::judge::{Judges, Violation};
 use crate::live::{
-    Connector, Ended, Interrupts, LiveError, LiveOutcome, LocalServers, Options, ReadBack,
-    RunOptions, Surroundings, Target, find_server,
+    Connector, Ended, Interrupts, LiveError, LiveOutcome, ReadBack, RunOptions, Target,
 };
 use crate::machine::Time;
 use crate::report::{RunResult, World, replay_command, shell_word};
-use crate::scenario::Scenario;
+use crate::scenario::{LiveServers, Scenario};
 use crate::seed::Seed;
 use crate::watch::{Seen, Watch};
 
@@ -35,13 +38,11 @@ Examples:
 Without --servers a nats-server of our own is started on 127.0.0.1 and removed afterwards. With
 --local 3 the stream has three replicas unless the file or --set says stream.replicas. The stream is
 made as the file says and removed at the end; a stream of that name that is there already is used
-only if it is as the file says, and stays.
+only if it is as the file says, and stays. Servers of our own get the limits that the file sets under
+[server]; servers of yours have their own.
 
 Exit codes: 0 the run did what its file expects, 1 it did not, 2 bad usage or input,
-3 the surroundings failed, 130 and 143 ended by a signal after the partial result was written.";
-
-const READ_BACK_CLAUSE: &str =
-    "fast.ack.covers-fail, fast.gap.order, fast.gap.report: the stream holds what was promised";
+3 the surroundings failed, 129, 130 and 143 ended by a signal after the partial result was written.";
 
 /// Run files with real clients against real servers
 #[derive(Args, Debug)]
@@ -91,43 +92,38 @@ fn parse_local(text: &str) -> Result<u8, String> {
 
 /// Runs the command.
 pub(super) fn live(arguments: &LiveArguments) -> Result<(), Failure> {
-    // Until publishers listen, a signal ends the process, and its servers too.
-    let end_at_once = EndAtOnce::catch()?;
-    let scenarios = read(arguments)?;
-    let names: Vec<&str> = scenarios.iter().map(|one| one.file.as_str()).collect();
-    let seed = match scenarios.as_slice() {
-        [only] => Some(seed(arguments, only).0),
-        _ => None,
-    };
+    let interrupt = Interrupt::catch()?;
+    let mut servers = Servers::new(&arguments.servers, arguments.local);
+    let scenarios = read(arguments, servers.kind())?;
+    let files: Vec<&Scenario> = scenarios.iter().collect();
+    let first = scenarios.first().map_or(0, |one| seed(arguments, one).0);
     let mut output = Output::open(Wanted {
         folder: arguments.out.as_deref(),
         json: arguments.json,
-        default_folder: default_folder(World::Live, &names, seed),
+        ran: Ran {
+            world: World::Live,
+            files: &files,
+            seeds: (first, first),
+            set: &arguments.set,
+        },
         runs: scenarios.len(),
     })?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::Surroundings(format!("no runtime: {error}")))?;
-    let (local, urls) = servers(arguments)?;
     let progress = Progress::new(1);
     let mut session = Session {
         arguments,
-        urls: &urls,
         progress: &progress,
         output: &mut output,
         done: 0,
         shared: false,
     };
-    let ran = runtime.block_on(async {
-        let mut interrupts = Interrupts::new()?;
-        end_at_once.set(false);
-        session.run_all(&scenarios, &mut interrupts).await
-    });
+    let ran = session.run_all(&scenarios, &mut servers, &runtime, &interrupt);
     let done = session.done;
-    end_at_once.set(true);
     progress.finish();
-    let stopped = local.map_or(Ok(()), LocalServers::stop);
+    let stopped = servers.stop();
     // What was measured first: it stands whatever else went wrong.
     let told = output.finish(done < scenarios.len())?;
     let signal = ran?;
@@ -139,7 +135,7 @@ fn seed(arguments: &LiveArguments, scenario: &Scenario) -> Seed {
     Seed(arguments.seed.unwrap_or(scenario.settings.seed))
 }
 
-fn read(arguments: &LiveArguments) -> Result<Vec<Scenario>, Failure> {
+fn read(arguments: &LiveArguments, servers: LiveServers) -> Result<Vec<Scenario>, Failure> {
     check_servers(&arguments.servers)?;
     let mut scenarios = Vec::with_capacity(arguments.files.len());
     for file in files::named(&arguments.files)? {
@@ -150,7 +146,7 @@ fn read(arguments: &LiveArguments) -> Result<Vec<Scenario>, Failure> {
             scenario.settings.stream.replicas = 3;
         }
         scenario.apply_set(&arguments.set)?;
-        for note in scenario.check_live(arguments.strict)? {
+        for note in scenario.check_live(servers, arguments.strict)? {
             print::note(&format!("{}: {note}", scenario.file));
         }
         scenarios.push(scenario);
@@ -178,22 +174,9 @@ fn sets_replicas(set: &str) -> bool {
     key.trim() == "stream.replicas" || key.trim() == "stream"
 }
 
-/// The servers to run against; our own ones live as long as the first value.
-fn servers(arguments: &LiveArguments) -> Result<(Option<LocalServers>, Vec<String>), Failure> {
-    if !arguments.servers.is_empty() {
-        return Ok((None, arguments.servers.clone()));
-    }
-    let found = find_server(None, &Surroundings::of_process(), &mut print::note)?;
-    let count = usize::from(arguments.local.unwrap_or(1));
-    let local = LocalServers::start(count, &Options::new(found.path))?;
-    let urls = local.urls().to_vec();
-    Ok((Some(local), urls))
-}
-
 /// Everything that the runs of one command share.
 struct Session<'a> {
     arguments: &'a LiveArguments,
-    urls: &'a [String],
     progress: &'a Progress,
     output: &'a mut Output,
     /// Runs with a result.
@@ -204,40 +187,78 @@ struct Session<'a> {
 
 impl Session<'_> {
     /// Runs the files one after the other, until a signal; gives its number.
-    async fn run_all(
+    fn run_all(
         &mut self,
         scenarios: &[Scenario],
-        interrupts: &mut Interrupts,
+        servers: &mut Servers,
+        runtime: &Runtime,
+        interrupt: &Interrupt,
     ) -> Result<Option<u8>, Failure> {
+        // While a run is on it hears signals itself, and ends in order.
+        let mut interrupts = {
+            let _guard = runtime.enter();
+            Interrupts::new()?
+        };
         for scenario in scenarios {
-            let target = tokio::select! {
-                biased;
-                signal = interrupts.next() => return Ok(Some(signal)),
-                target = Target::prepare(self.urls, &scenario.settings.stream) => target?,
+            let urls = match servers.ready_for(&scenario.settings, interrupt) {
+                Err(Failure::Signal { number, .. }) => return Ok(Some(number)),
+                urls => urls?,
             };
-            if !target.created() {
-                let note = format!(
-                    "stream {} is there already; it is used, and stays",
-                    target.stream()
-                );
-                if self.arguments.strict {
-                    return Err(Failure::Usage(note));
-                }
-                print::note(&note);
+            interrupt.answer_by(Answer::Elsewhere);
+            if let Some(signal) = interrupt.signal() {
+                return Ok(Some(signal));
             }
-            let done = self.run_one(scenario, &target, interrupts).await;
-            let removed = if self.arguments.keep || self.shared {
-                Ok(())
-            } else {
-                target.remove().await
-            };
-            let signal = done?;
-            removed?;
-            if signal.is_some() {
-                return Ok(signal);
+            let ran = runtime.block_on(self.prepare_and_run(scenario, &urls, &mut interrupts));
+            // The next one is for the process: what is left to do is short.
+            interrupt.answer_by(match ran {
+                Ok(Some(_)) => Answer::EndAtOnce,
+                Ok(None) | Err(_) => Answer::EndEarly,
+            });
+            if let Some(signal) = ran? {
+                return Ok(Some(signal));
             }
         }
         Ok(None)
+    }
+
+    /// Makes the stream, runs, removes the stream; gives the signal that ended it.
+    async fn prepare_and_run(
+        &mut self,
+        scenario: &Scenario,
+        urls: &[String],
+        interrupts: &mut Interrupts,
+    ) -> Result<Option<u8>, Failure> {
+        let stream = &scenario.settings.stream;
+        let target = match Target::prepare_unless_interrupted(urls, stream, interrupts).await? {
+            Ok(target) => target,
+            Err(signal) => return Ok(Some(signal)),
+        };
+        if !target.created() {
+            let note = format!(
+                "stream {} is there already; it is used, and stays",
+                target.stream()
+            );
+            if self.arguments.strict {
+                return Err(Failure::Usage(note));
+            }
+            print::note(&note);
+        }
+        let done = self.run_one(scenario, &target, interrupts).await;
+        let removed = if self.arguments.keep || self.shared {
+            Ok(())
+        } else {
+            target.remove().await
+        };
+        match (done, removed) {
+            (done, Ok(())) => done,
+            // A stream on servers of our own goes with them.
+            (Err(failure), Err(_)) if self.arguments.servers.is_empty() => Err(failure),
+            (Err(failure), Err(remains)) => {
+                print::note(&remains.to_string());
+                Err(failure)
+            }
+            (Ok(_), Err(remains)) => Err(remains.into()),
+        }
     }
 
     /// Does one run; gives the signal that ended it.
@@ -302,7 +323,9 @@ impl Session<'_> {
             replay: self.replay(scenario, seed, target),
             notes,
         };
-        if outcome.is_ok() || progress.newest().is_some() {
+        let cut_short =
+            matches!(&outcome, Ok(outcome) if matches!(outcome.ended, Ended::Signal(_)));
+        if progress.newest().is_some() || (outcome.is_ok() && !cut_short) {
             self.done += usize::from(outcome.is_ok());
             self.output.add(RunResult::new(record(run, seen)))?;
         }
@@ -339,7 +362,7 @@ fn add_read_back(found: &ReadBack, end: Time, seen: &mut Seen) {
     totals.stored_again = found.duplicates;
     let violations = found.findings.iter().map(|finding| Violation {
         judge: Judges::OF_READ_BACK,
-        clause: READ_BACK_CLAUSE,
+        clause: Judges::READ_BACK_CLAUSE,
         at: end,
         publisher: Some(finding.publisher),
         batch: Some(finding.batch),
@@ -349,62 +372,13 @@ fn add_read_back(found: &ReadBack, end: Time, seen: &mut Seen) {
     seen.findings.violations_left_out += found.more_findings;
 }
 
-/// What a reader of the result should know besides the numbers.
-fn notes(outcome: &LiveOutcome) -> Vec<String> {
-    let mut notes = vec![format!(
-        "nats-server {} at {}",
-        outcome.server_version, outcome.servers
-    )];
-    for failure in &outcome.failures {
-        let end = &failure.end;
-        notes.push(format!(
-            "publisher {} ({}) ended with {:?}: {}",
-            failure.publisher.0, failure.group, end.outcome, end.detail
-        ));
-    }
-    if outcome.ended == Ended::TimeLimit {
-        notes.push("the time limit of the file ended the run".to_owned());
-    }
-    notes.push(match &outcome.read_back {
-        None => "the stream was not read back".to_owned(),
-        Some(found) => read_back_note(found),
-    });
-    notes
-}
-
-/// What the stream has, and whether it is what publishers were told.
-fn read_back_note(found: &ReadBack) -> String {
-    let findings = found.findings.len() as u64 + found.more_findings;
-    let mut note = format!(
-        "read back: {} stored, {} lost, {} stored again, {} out of order",
-        found.stored, found.lost, found.duplicates, found.out_of_order
-    );
-    if !found.complete || found.foreign > 0 || found.evicted > 0 {
-        note.push_str(&format!(
-            "; {} messages of others, {} dropped by the stream at its limits",
-            found.foreign, found.evicted
-        ));
-    }
-    if found.only_counted > 0 {
-        note.push_str(&format!(
-            "; {} too short to name themselves are counted by subject",
-            found.only_counted
-        ));
-    }
-    match findings {
-        0 => note.push_str("; this agrees with what publishers were told"),
-        1 => note.push_str("; 1 contradiction to what publishers were told"),
-        _ => note.push_str(&format!(
-            "; {findings} contradictions to what publishers were told"
-        )),
-    }
-    note
-}
-
 impl From<LiveError> for Failure {
     fn from(error: LiveError) -> Self {
         match error {
-            LiveError::Scenario { .. } => Self::Usage(error.to_string()),
+            // What to change is the file, or what is asked for.
+            LiveError::Scenario { .. }
+            | LiveError::NoBatches { .. }
+            | LiveError::OtherStream { .. } => Self::Usage(error.to_string()),
             other => Self::Surroundings(other.to_string()),
         }
     }

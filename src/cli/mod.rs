@@ -11,8 +11,10 @@ mod crew;
 mod determinism;
 mod exit;
 mod files;
+mod folder;
 mod interrupt;
 mod live;
+mod notes;
 mod output;
 mod print;
 mod progress;
@@ -20,9 +22,10 @@ mod record;
 mod report;
 mod serve;
 mod server;
+mod servers;
 mod sim;
 
-use interrupt::EndAtOnce;
+use interrupt::Interrupt;
 
 pub use exit::Failure;
 
@@ -103,7 +106,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Conform(arguments) => conform::conform(arguments),
         Command::Serve(arguments) => serve::serve(arguments),
         Command::Report(arguments) => {
-            EndAtOnce::catch()?;
+            Interrupt::end_at_once()?;
             report::run(arguments)
         }
         Command::Server(arguments) => server::server(arguments),
@@ -115,7 +118,7 @@ fn run(command: &Command) -> Result<(), Failure> {
             print::out(&String::from_utf8_lossy(&script))
         }
         Command::Trace(arguments) => {
-            EndAtOnce::catch()?;
+            Interrupt::end_at_once()?;
             determinism::trace(arguments)
         }
     }

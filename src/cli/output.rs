@@ -5,9 +5,10 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Seek as _, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::exit::Failure;
+use super::folder::{Folder, Ran};
 use super::print;
 use super::report::{ChartFiles, write_run};
 use crate::report::{self, AtomicFile, ResultFile, RunResult, SetTable, SetWriter};
@@ -21,8 +22,8 @@ pub(super) struct Wanted<'a> {
     pub(super) folder: Option<&'a Path>,
     /// `--json`.
     pub(super) json: bool,
-    /// Where results go without `--out`; see [`default_folder`].
-    pub(super) default_folder: PathBuf,
+    /// What is to run: results go to a folder of this name without `--out`.
+    pub(super) ran: Ran<'a>,
     /// How many runs there will be.
     pub(super) runs: usize,
 }
@@ -48,8 +49,9 @@ struct Several {
 }
 
 /// What finished output leaves.
+#[derive(Default)]
 pub(super) struct Told {
-    left: String,
+    left: Option<String>,
     unexpected: Vec<String>,
 }
 
@@ -62,7 +64,7 @@ impl Output {
         let folder = match (wanted.folder, wanted.json) {
             (None, true) => None,
             (Some(named), _) => Some(named.to_owned()),
-            (None, false) => Some(wanted.default_folder),
+            (None, false) => Some(wanted.ran.folder(Path::new("results"))),
         };
         let folder = folder.as_deref().map(Folder::open).transpose()?;
         let kept = if wanted.runs == 1 {
@@ -113,13 +115,9 @@ impl Output {
             |folder| format!("in {}", folder.path.display()),
         );
         let unexpected = match kept {
-            Kept::One(None) => {
-                let left = "nothing was measured yet".to_owned();
-                return Ok(Told {
-                    left,
-                    unexpected: Vec::new(),
-                });
-            }
+            // Nothing was measured: nothing is left, no folder either.
+            Kept::One(None) => return Ok(Told::default()),
+            Kept::Several(several) if several.writer.runs() == 0 => return Ok(Told::default()),
             Kept::One(Some(result)) => finish_one(folder.as_ref(), json, result)?,
             Kept::Several(several) => finish_several(folder.as_ref(), json, *several, partial)?,
         };
@@ -127,7 +125,9 @@ impl Output {
             print::out(&format!("\nresults {left}\n"))?;
         }
         Ok(Told {
-            left: format!("what was measured so far is {left}, marked partial"),
+            left: Some(format!(
+                "what was measured so far is {left}, marked partial"
+            )),
             unexpected,
         })
     }
@@ -172,17 +172,20 @@ fn finish_several(
     let mut spool = spool
         .into_inner()
         .map_err(|error| cannot(error.into_error()))?;
-    if json {
-        spool.rewind().map_err(cannot)?;
-        print::copy(&mut spool)?;
+    let told = if json {
+        spool
+            .rewind()
+            .map_err(cannot)
+            .and_then(|()| print::copy(&mut spool))
     } else {
-        print::out(&several.table.finish(&summary))?;
-    }
+        print::out(&several.table.finish(&summary))
+    };
+    // The file stands whether or not anybody could be told.
     match spool {
         Spool::Beside(file) => file.commit().map_err(cannot)?,
         Spool::Nameless(_) => {}
     }
-    Ok(summary.replay)
+    told.map(|()| summary.replay)
 }
 
 impl Told {
@@ -215,75 +218,12 @@ impl Told {
     }
 }
 
-/// `results/NAME-WORLD-seedN`, or `results/NAME-WORLD` for several seeds of one file, or
-/// `results/several-WORLD`.
-pub(super) fn default_folder(world: report::World, files: &[&str], seed: Option<u64>) -> PathBuf {
-    let world = world.as_str();
-    let name = match files {
-        [first, rest @ ..] if rest.iter().all(|other| other == first) => {
-            let stem = Path::new(first).file_stem();
-            let stem = stem.map_or_else(|| "run".into(), |stem| stem.to_string_lossy());
-            match seed {
-                Some(seed) => format!("{stem}-{world}-seed{seed}"),
-                None => format!("{stem}-{world}"),
-            }
-        }
-        _ => format!("several-{world}"),
-    };
-    Path::new("results").join(name)
-}
-
 fn cannot_write(folder: Option<&Folder>, error: &io::Error) -> Failure {
     let what = folder.map_or_else(
         || "a temporary file".to_owned(),
         |folder| folder.result().display().to_string(),
     );
     Failure::Surroundings(format!("{what}: cannot be written: {error}"))
-}
-
-/// The folder of the results. One that was made for them goes again if nothing came into it.
-struct Folder {
-    path: PathBuf,
-    made: bool,
-}
-
-impl Folder {
-    fn open(path: &Path) -> Result<Self, Failure> {
-        let refused = |why: String| {
-            Failure::Surroundings(format!(
-                "{}: {why}; choose another folder with --out DIR",
-                path.display()
-            ))
-        };
-        let made = !path.exists();
-        if !made && !path.is_dir() {
-            return Err(refused("is no folder".to_owned()));
-        }
-        std::fs::create_dir_all(path)
-            .map_err(|error| refused(format!("cannot be made: {error}")))?;
-        // Made first, so that it is taken away again if nothing can be written there.
-        let folder = Self {
-            path: path.to_owned(),
-            made,
-        };
-        tempfile::tempfile_in(path)
-            .and_then(|mut file| file.write_all(b"?"))
-            .map_err(|error| refused(format!("cannot be written to: {error}")))?;
-        Ok(folder)
-    }
-
-    fn result(&self) -> PathBuf {
-        self.path.join("result.json")
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if self.made {
-            // Only an empty folder can be removed this way.
-            let _ = std::fs::remove_dir(&self.path);
-        }
-    }
 }
 
 /// Where a set is gathered.
@@ -323,40 +263,5 @@ impl io::Seek for Spool {
             Self::Beside(file) => file.seek(position),
             Self::Nameless(file) => file.seek(position),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::report::World;
-
-    #[test]
-    fn folders_are_named_after_what_ran() {
-        let name = |files: &[&str], seed| {
-            let folder = default_folder(World::Sim, files, seed);
-            folder.to_str().unwrap().to_owned()
-        };
-        assert_eq!(name(&["a/x.toml"], Some(7)), "results/x-sim-seed7");
-        assert_eq!(name(&["a/x.toml"], None), "results/x-sim");
-        assert_eq!(name(&["x.toml", "x.toml"], None), "results/x-sim");
-        // Equal names of different files never share a folder.
-        assert_eq!(name(&["a/x.toml", "b/x.toml"], None), "results/several-sim");
-        assert_eq!(name(&[".."], Some(1)), "results/run-sim-seed1");
-    }
-
-    #[test]
-    fn an_empty_folder_goes_again() {
-        let top = tempfile::tempdir().unwrap();
-        let path = top.path().join("new");
-        drop(Folder::open(&path).unwrap());
-        assert!(!path.exists());
-        let folder = Folder::open(&path).unwrap();
-        std::fs::write(folder.result(), "{}").unwrap();
-        drop(folder);
-        assert!(path.exists());
-        std::fs::remove_file(path.join("result.json")).unwrap();
-        drop(Folder::open(&path).unwrap());
-        assert!(path.exists(), "an older folder stays, empty or not");
     }
 }

@@ -23,6 +23,11 @@ pub(super) struct Progress {
 impl Progress {
     /// Progress of so many runs. Nothing is drawn when stderr is no terminal.
     pub(super) fn new(runs: usize) -> Self {
+        Self::of(runs, "runs")
+    }
+
+    /// Progress of so many things of this name, each a run for this line.
+    pub(super) fn of(runs: usize, name: &str) -> Self {
         let length = if runs > 1 { Some(runs as u64) } else { None };
         let target = if std::io::stderr().is_terminal() && !print::is_dumb() {
             ProgressDrawTarget::stderr_with_hz(REDRAWS_PER_SECOND)
@@ -31,11 +36,11 @@ impl Progress {
         };
         let bar = ProgressBar::with_draw_target(length, target);
         let template = if runs > 1 {
-            "{elapsed:>4} {wide_bar} {pos}/{len} runs, {eta} left {msg}"
+            format!("{{elapsed:>4}} {{wide_bar}} {{pos}}/{{len}} {name}, {{eta}} left {{msg}}")
         } else {
-            "{elapsed:>4} {spinner} {msg}"
+            "{elapsed:>4} {spinner} {msg}".to_owned()
         };
-        if let Ok(style) = ProgressStyle::with_template(template) {
+        if let Ok(style) = ProgressStyle::with_template(&template) {
             bar.set_style(style);
         }
         bar.enable_steady_tick(Duration::from_millis(200));
@@ -56,6 +61,11 @@ impl Progress {
     /// One run is done.
     pub(super) fn run_done(&self) {
         self.bar.inc(1);
+    }
+
+    /// Writes lines to stderr, above the line of progress.
+    pub(super) fn log(&self, text: &str) {
+        self.bar.suspend(|| print::log(text));
     }
 
     /// Takes the line away.

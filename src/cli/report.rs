@@ -22,10 +22,11 @@ Examples:
   tidegate report results/quickstart-sim-seed1/result.json
   tidegate report results/*/result.json --out pages --charts none
 
-stdout is the path of each page, one a line.
+Pages and charts are named FILE-WORLD-seedN, with a number behind it where there are several of that
+name. stdout is the path of each page, one a line.
 
 Exit codes: 0 all pages are written, 2 bad usage or a file that is no result, 3 something cannot be
-written, 130 and 143 ended by a signal.";
+written, 129, 130 and 143 ended by a signal.";
 
 /// Make charts and one self-contained page for each run of some result files
 #[derive(Args, Debug)]
@@ -63,21 +64,18 @@ pub(super) enum ChartFiles {
 pub(super) fn run(arguments: &ReportArguments) -> Result<(), Failure> {
     let mut files = Vec::with_capacity(arguments.results.len());
     for path in &arguments.results {
-        files.push((stem_of(path), read(path)?));
+        files.push(read(path)?);
     }
     let mut names = Names::default();
-    for (stem, file) in &files {
-        let runs = file.runs();
-        for run in runs {
-            let wanted = match runs {
-                [_] => stem.clone(),
-                _ => format!("{stem}-{}-seed-{}", stem_of(Path::new(&run.file)), run.seed),
-            };
-            let base = arguments.out.join(names.take(&wanted));
-            let page = write_run(run, &base, arguments.charts)?;
-            print::out(&format!("{}\n", page.display()))?;
-        }
+    let mut pages = 0;
+    for run in files.iter().flat_map(ResultFile::runs) {
+        let base = arguments.out.join(names.take(&name_of(run)));
+        let page = write_run(run, &base, arguments.charts)?;
+        print::out(&format!("{}\n", page.display()))?;
+        pages += 1;
     }
+    let word = if pages == 1 { "page" } else { "pages" };
+    print::note(&format!("{pages} {word} in {}", arguments.out.display()));
     Ok(())
 }
 
@@ -132,6 +130,12 @@ fn with_suffix(base: &Path, suffix: &str) -> PathBuf {
     let mut name = base.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
+}
+
+/// `FILE-WORLD-seedN`, as the folder of the run is called.
+fn name_of(run: &RunResult) -> String {
+    let stem = stem_of(Path::new(&run.file));
+    format!("{stem}-{}-seed{}", run.world.as_str(), run.seed)
 }
 
 /// The name of a file without folder and extension, fit for a file name anywhere.
@@ -208,7 +212,7 @@ mod tests {
         };
         run(&arguments).unwrap();
         for page in ["1", "2", "2-2"] {
-            let page = out.join(format!("sweep-steady-seed-{page}.html"));
+            let page = out.join(format!("steady-sim-seed{page}.html"));
             assert!(page.is_file(), "{}", page.display());
         }
         // Three pages, and five charts each.

@@ -5,7 +5,7 @@
 use clap::{Args, Subcommand};
 
 use super::exit::Failure;
-use super::interrupt::EndAtOnce;
+use super::interrupt::Interrupt;
 use super::print;
 use crate::live::{DEFAULT_VERSION, Surroundings, find_server};
 
@@ -46,7 +46,7 @@ enum ServerCommand {
 /// Runs the command.
 pub(super) fn server(arguments: &ServerArguments) -> Result<(), Failure> {
     let ServerCommand::Fetch { version } = &arguments.command;
-    EndAtOnce::catch()?;
+    Interrupt::end_at_once()?;
     let version = version.as_deref();
     if let Some(version) = version {
         check_version(version)?;

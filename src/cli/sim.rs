@@ -13,8 +13,9 @@ use super::crew;
 use super::determinism::check_determinism;
 use super::exit::Failure;
 use super::files;
+use super::folder::Ran;
 use super::interrupt::Interrupt;
-use super::output::{Output, Wanted, default_folder};
+use super::output::{Output, Wanted};
 use super::progress::Progress;
 use super::record::{Run, record};
 use crate::event::Observer;
@@ -39,7 +40,7 @@ Results of a set of more than 100 runs leave out series and flow; each run has t
 again by itself.
 
 Exit codes: 0 the run did what its file expects, 1 it did not, 2 bad usage or input,
-3 the surroundings failed, 130 and 143 ended by a signal after the partial result was written.";
+3 the surroundings failed, 129, 130 and 143 ended by a signal after the partial result was written.";
 
 /// Run scenario files in the deterministic simulator
 #[derive(Args, Debug)]
@@ -164,17 +165,20 @@ pub(super) fn sim(arguments: &SimArguments) -> Result<(), Failure> {
             "--trace takes one file and one seed".to_owned(),
         ));
     }
-    refuse_own_file(arguments)?;
-    let names: Vec<&str> = jobs
-        .files
-        .iter()
-        .map(|(one, _)| one.file.as_str())
-        .collect();
-    let seed = jobs.get(0).filter(|_| runs == 1).map(|job| job.seed.0);
+    if let Some(trace) = &arguments.trace {
+        files::check_output("--trace", trace, &arguments.files)?;
+    }
+    let files: Vec<&Scenario> = jobs.files.iter().map(|(one, _)| one).collect();
+    let first = jobs.files.first().map_or(0, |(_, seed)| *seed);
     let mut output = Output::open(Wanted {
         folder: arguments.out.as_deref(),
         json: arguments.json,
-        default_folder: default_folder(World::Sim, &names, seed),
+        ran: Ran {
+            world: World::Sim,
+            files: &files,
+            seeds: (first, first + (jobs.seeds_of_each - 1)),
+            set: &arguments.set,
+        },
         runs,
     })?;
     let trace = arguments.trace.as_deref().map(Trace::create).transpose()?;
@@ -253,25 +257,6 @@ fn run_one(
 
 fn refused(job: Job<'_>, error: &SimError) -> Failure {
     Failure::Usage(format!("{}: {error}", job.scenario.file))
-}
-
-/// A trace over the file that it is about would cost the user the file.
-fn refuse_own_file(arguments: &SimArguments) -> Result<(), Failure> {
-    let Some(trace) = arguments
-        .trace
-        .as_deref()
-        .and_then(|path| path.canonicalize().ok())
-    else {
-        return Ok(());
-    };
-    let same = |file: &&PathBuf| file.canonicalize().is_ok_and(|file| file == trace);
-    match arguments.files.iter().find(same) {
-        Some(file) => Err(Failure::Usage(format!(
-            "--trace would overwrite {}, the file that is run; name another",
-            file.display()
-        ))),
-        None => Ok(()),
-    }
 }
 
 /// The file of `--trace`.

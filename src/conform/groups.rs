@@ -22,6 +22,12 @@ use crate::live::Server;
 /// Servers of our own that run at the same time: single ones, and members of clusters.
 const SIDE_BY_SIDE: u64 = 6;
 
+/// Servers of our own, or clusters of so many replicas, that run at the same time: 1 or more.
+pub(super) fn side_by_side(replicas: u64) -> usize {
+    let room = usize::try_from(SIDE_BY_SIDE / replicas.max(1)).unwrap_or(1);
+    room.max(1)
+}
+
 /// What to do with a case and its peer, whose version is the last argument.
 pub(super) type Work<'a, T> = dyn Fn(&Case, &mut dyn Peer, &str) -> Result<T, Stop> + Sync + 'a;
 
@@ -174,8 +180,7 @@ fn on_local_servers<T: Send>(
     let groups = groups(cases, options, &mut |index, why| done(index, Err(why)))?;
     let stopped = AtomicBool::new(false);
     for group in groups {
-        let room = usize::try_from(SIDE_BY_SIDE / group.replicas.max(1)).unwrap_or(1);
-        let shards = room.clamp(1, group.members.len().max(1));
+        let shards = side_by_side(group.replicas).min(group.members.len().max(1));
         let next = AtomicUsize::new(0);
         let (sender, receiver) = mpsc::channel::<Report<T>>();
         thread::scope(|scope| {

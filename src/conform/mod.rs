@@ -6,6 +6,7 @@
 
 mod compare;
 mod connection;
+mod duration;
 mod frames;
 mod groups;
 mod inbox;
@@ -20,6 +21,7 @@ mod run;
 pub mod vector;
 
 pub use connection::Address;
+pub use duration::expected_duration;
 pub use model::Model;
 pub use outcome::{Failed, Skipped, Summary};
 pub use parse::{FORMAT, parse};

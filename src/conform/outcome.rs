@@ -75,9 +75,32 @@ impl Summary {
     }
 }
 
+/// Skipped cases named for each reason where not all are.
+const NAMED: usize = 3;
+
 /// The differences, the skipped cases by reason, and one line of numbers.
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, usize::MAX)
+    }
+}
+
+/// A summary that names only the first of many skipped cases.
+struct Brief<'a>(&'a Summary);
+
+impl fmt::Display for Brief<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.write(f, NAMED)
+    }
+}
+
+impl Summary {
+    /// The same text with only the first skipped cases of each reason by name.
+    pub fn brief(&self) -> impl fmt::Display + '_ {
+        Brief(self)
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>, most: usize) -> fmt::Result {
         for failed in &self.failed {
             let name = escaped(&failed.name);
             match failed.step {
@@ -96,13 +119,18 @@ impl fmt::Display for Summary {
         for why in reasons {
             let same = self.skipped.iter().filter(|skipped| skipped.why == why);
             let names: Vec<String> = same.map(|skipped| escaped(&skipped.name)).collect();
-            writeln!(
+            let shown = names.get(..most).unwrap_or(&names);
+            write!(
                 f,
                 "skipped {} ({}): {}",
                 names.len(),
                 escaped(why),
-                names.join(", ")
+                shown.join(", ")
             )?;
+            match names.len() - shown.len() {
+                0 => writeln!(f)?,
+                more => writeln!(f, " and {more} more")?,
+            }
         }
         write!(
             f,
@@ -149,4 +177,29 @@ fn escaped(text: &str) -> String {
                 .chain(is_control.then(|| c.escape_default()).into_iter().flatten())
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_brief_summary_counts_what_it_does_not_name() {
+        let mut summary = Summary::default();
+        for name in ["a", "b", "c", "d", "e"] {
+            summary.add(name.to_owned(), Outcome::Skipped("no cluster".to_owned()));
+        }
+        summary.add("f".to_owned(), Outcome::Skipped("too old".to_owned()));
+        summary.add("g".to_owned(), Outcome::Passed);
+        assert_eq!(
+            summary.brief().to_string(),
+            "skipped 5 (no cluster): a, b, c and 2 more\nskipped 1 (too old): f\n\
+             7 cases: 1 passed, 0 failed, 6 skipped"
+        );
+        assert!(
+            summary
+                .to_string()
+                .contains("(no cluster): a, b, c, d, e\n")
+        );
+    }
 }

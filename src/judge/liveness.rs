@@ -43,6 +43,8 @@ pub struct EveryPublisherEnds {
     published: BatchSequence,
     acked: BatchSequence,
     flow: u16,
+    /// Messages refused from the one on at which the next flow ack is due.
+    refused_when_due: u64,
 
     // what the server knows
     opened: bool,
@@ -100,16 +102,30 @@ impl EveryPublisherEnds {
     }
 
     /// Without the server's side: at the gate the next ack is due at acked + flow; if the client
-    /// has not sent that far, it waits for an ack that nothing can trigger.
+    /// has not sent that far, or everything from there on was refused, it waits for an ack that
+    /// nothing can trigger.
     fn release_as_the_client_sees_it(&self, wait: Wait) -> Option<String> {
-        let due = self.acked.0 + u64::from(self.flow);
-        let in_vain = wait == Wait::Gate && due > self.published.0;
-        in_vain.then(|| {
-            format!(
-                "message {due} (the last flow ack is for {} at a flow of {})",
-                self.acked, self.flow
-            )
-        })
+        let due = self.due();
+        let sent_when_due = (self.published.0 + 1).saturating_sub(due);
+        if wait != Wait::Gate || sent_when_due > self.refused_when_due {
+            return None;
+        }
+        let release = match sent_when_due {
+            0 => format!("message {due}"),
+            _ => format!(
+                "one more message that the server accepts: refused ones up to {} moved no ack",
+                self.published
+            ),
+        };
+        Some(format!(
+            "{release} (the last flow ack is for {} at a flow of {})",
+            self.acked, self.flow
+        ))
+    }
+
+    /// The message at which the client may expect the next flow ack.
+    fn due(&self) -> u64 {
+        self.acked.0 + u64::from(self.flow)
     }
 }
 
@@ -128,6 +144,7 @@ impl Judge for EveryPublisherEnds {
             published: zero,
             acked: zero,
             flow: start.flow,
+            refused_when_due: 0,
             opened: false,
             forgotten: false,
             pub_ack_sent: false,
@@ -166,7 +183,11 @@ impl Judge for EveryPublisherEnds {
             Event::Unblocked { .. } if matches!(self.wait, Some((Wait::Gate, _))) => {
                 self.wait = None;
             }
-            Event::GapSeen { .. } | Event::ErrorSeen { .. } => self.trouble(at),
+            Event::GapSeen { .. } => self.trouble(at),
+            Event::ErrorSeen { sequence, .. } => {
+                self.refused_when_due += u64::from(sequence.0 >= self.due());
+                self.trouble(at);
+            }
             Event::AtRest { .. } => self.at_rest = true,
             Event::BatchOpened { flow, .. } => {
                 self.opened = true;
@@ -212,6 +233,10 @@ impl EveryPublisherEnds {
             && let Some((_, since)) = &mut self.wait
         {
             *since = at;
+        }
+        if sequence > self.acked {
+            // Answers come in the order of messages: what is refused from here on is told later.
+            self.refused_when_due = 0;
         }
         if sequence >= self.acked {
             self.acked = sequence;

@@ -216,8 +216,8 @@ pub struct Judges {
 }
 
 impl Judges {
-    /// The names of all judges.
-    pub const NAMES: [&'static str; 6] = [
+    /// The names of the judges that read events while a run lasts.
+    pub const OF_EVENTS: [&'static str; 6] = [
         AcksCoverWhatTheyClaim::NAME,
         PubAckAgreesWithTheStream::NAME,
         NothingStoredTwice::NAME,
@@ -226,12 +226,17 @@ impl Judges {
         EveryPublisherEnds::NAME,
     ];
 
-    /// Objects when the stream, read back after a live run, breaks what publishers were promised.
+    /// The judge that objects when the stream, read back after a live run, breaks what publishers
+    /// were promised. `live` does the reading and the comparing.
     pub const OF_READ_BACK: &'static str = "the-stream-has-what-acks-cover";
 
-    /// The names that a file may expect to object: all judges, and the one of the read-back.
-    pub const EXPECTABLE: [&'static str; 7] = {
-        let [first, second, third, fourth, fifth, sixth] = Self::NAMES;
+    /// The clauses of ADR-50 that the judge of the read-back guards.
+    pub const READ_BACK_CLAUSE: &'static str =
+        "fast.ack.covers-fail, fast.gap.order, fast.gap.report: the stream holds what was promised";
+
+    /// The names of all judges, as results and `[expect]` write them.
+    pub const NAMES: [&'static str; 7] = {
+        let [first, second, third, fourth, fifth, sixth] = Self::OF_EVENTS;
         [
             first,
             second,

@@ -12,6 +12,7 @@ use async_nats::{
 use serde_json::Value;
 use tokio::sync::Notify;
 
+use super::clock::Clock;
 use super::error::{LiveError, OLDEST_SERVER, clean, without_credentials};
 use super::probe::major_minor;
 
@@ -20,6 +21,10 @@ use super::probe::major_minor;
 const CONNECTION_CAPACITY: usize = 8_192;
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 const CALL_PATIENCE: Duration = Duration::from_secs(10);
+/// A connection that is down for so long is lost: its client found no server to go on with.
+const LOST_AFTER: Duration = Duration::from_secs(2);
+/// Between two looks at a connection.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// A cluster that has just lost or not yet found its leader answers calls with this error.
 const TEMPORARILY_UNAVAILABLE: u64 = 10_008;
 const UNAVAILABLE_RETRIES: u32 = 20;
@@ -31,6 +36,12 @@ pub struct Connector {
     addresses: Vec<ServerAddr>,
     shown: String,
     trouble: Arc<Trouble>,
+}
+
+/// When a connection went down, unless it is up.
+#[derive(Default)]
+struct Link {
+    down: Mutex<Option<Clock>>,
 }
 
 /// What servers complained about on any connection.
@@ -75,7 +86,8 @@ impl Connector {
     /// # Errors
     /// Nobody answers, it is no NATS server, it refuses the credentials, or it is too old.
     pub async fn connect(&self) -> Result<Connection, LiveError> {
-        let trouble = Arc::clone(&self.trouble);
+        let (trouble, link) = (Arc::clone(&self.trouble), Arc::<Link>::default());
+        let heard = Arc::clone(&link);
         let options = credentials(&self.addresses)
             .name("tidegate")
             .client_capacity(CONNECTION_CAPACITY)
@@ -83,8 +95,11 @@ impl Connector {
             .connection_timeout(CONNECT_PATIENCE)
             .request_timeout(Some(CALL_PATIENCE))
             .event_callback(move |event| {
-                let trouble = Arc::clone(&trouble);
-                async move { trouble.hear(&event) }
+                let (trouble, link) = (Arc::clone(&trouble), Arc::clone(&heard));
+                async move {
+                    trouble.hear(&event);
+                    link.hear(&event);
+                }
             });
         let all = CONNECT_PATIENCE * u32::try_from(self.addresses.len()).unwrap_or(u32::MAX);
         let connecting = options.connect(self.addresses.as_slice());
@@ -107,6 +122,7 @@ impl Connector {
             max_payload: info.max_payload,
             shown: self.shown.clone(),
             trouble: Arc::clone(&self.trouble),
+            link,
         })
     }
 
@@ -156,6 +172,7 @@ pub struct Connection {
     pub max_payload: usize,
     shown: String,
     trouble: Arc<Trouble>,
+    link: Arc<Link>,
 }
 
 impl Connection {
@@ -164,10 +181,22 @@ impl Connection {
         major_minor(&self.version).is_some_and(|version| version >= (2, 15))
     }
 
+    /// Ends when the connection is lost: down for 2 s, with no server to go on with.
+    pub async fn lost(&self) -> LiveError {
+        while !self.link.is_lost() {
+            tokio::time::sleep(LOOK_INTERVAL).await;
+        }
+        LiveError::Unreachable {
+            servers: self.shown.clone(),
+            reason: "the connection is lost".to_owned(),
+        }
+    }
+
     /// Makes an API call, `call` in words and `subject` after `$JS.API.`, and gives its answer.
     ///
     /// # Errors
-    /// JetStream is off, a permission is missing, nothing came in time, or the answer is an error.
+    /// JetStream is off, a permission is missing, nothing came in time, the connection is lost, or
+    /// the answer is an error.
     pub async fn call(
         &self,
         call: &'static str,
@@ -202,6 +231,7 @@ impl Connection {
             biased;
             answer = request => answer,
             reason = self.trouble.next_violation() => return Err(LiveError::Permission(reason)),
+            lost = self.lost() => return Err(lost),
         };
         let message = answer.map_err(|error| match error.kind() {
             RequestErrorKind::NoResponders => LiveError::JetStreamOff {
@@ -209,6 +239,7 @@ impl Connection {
                 reason: format!("nobody answers {call}"),
             },
             RequestErrorKind::TimedOut => LiveError::NoAnswer {
+                server: self.shown.clone(),
                 call,
                 seconds: CALL_PATIENCE.as_secs(),
             },
@@ -245,6 +276,24 @@ impl Connection {
             code,
             description,
         }
+    }
+}
+
+impl Link {
+    fn hear(&self, event: &async_nats::Event) {
+        let mut down = self.down.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            async_nats::Event::Connected => *down = None,
+            async_nats::Event::Disconnected | async_nats::Event::Closed => {
+                down.get_or_insert_with(Clock::start);
+            }
+            _ => {}
+        }
+    }
+
+    fn is_lost(&self) -> bool {
+        let down = self.down.lock().unwrap_or_else(PoisonError::into_inner);
+        down.is_some_and(|down| down.is_past(LOST_AFTER))
     }
 }
 

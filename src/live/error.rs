@@ -82,6 +82,14 @@ pub enum LiveError {
         /// The first difference.
         difference: String,
     },
+    /// The stream of the run could not be removed.
+    #[error("stream {stream} may still be there; remove it by hand: {reason}")]
+    Remains {
+        /// Its name.
+        stream: String,
+        /// Why it was not removed.
+        reason: String,
+    },
     /// An API call was refused.
     #[error("{call} failed: {description} (error {code})")]
     Api {
@@ -93,8 +101,10 @@ pub enum LiveError {
         description: String,
     },
     /// An API call was not answered.
-    #[error("{call} was not answered within {seconds} s")]
+    #[error("no JetStream answers at {server} within {seconds} s ({call})")]
     NoAnswer {
+        /// The address, without credentials.
+        server: String,
         /// The call, in words.
         call: &'static str,
         /// How long was waited.
@@ -108,6 +118,9 @@ pub enum LiveError {
         /// The end of its log.
         log: String,
     },
+    /// Starting servers was given up from outside.
+    #[error("starting nats-server was given up")]
+    Stopped,
     /// Not the version of a nats-server.
     #[error("`{0}` is no version of nats-server; allowed is one such as 2.15.1")]
     Version(String),
@@ -182,6 +195,19 @@ pub(crate) fn without_credentials(servers: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_silent_peer_is_named_with_how_long_was_waited() {
+        let silent = LiveError::NoAnswer {
+            server: "nats://127.0.0.1:4222".to_owned(),
+            call: "reading the stream",
+            seconds: 10,
+        };
+        assert_eq!(
+            silent.to_string(),
+            "no JetStream answers at nats://127.0.0.1:4222 within 10 s (reading the stream)"
+        );
+    }
 
     #[test]
     fn credentials_are_never_shown() {

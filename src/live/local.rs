@@ -13,6 +13,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
@@ -58,6 +60,8 @@ pub struct Options {
     pub patience: Duration,
     /// Client ports to try first, one for each server; empty: any free ones.
     pub ports: Vec<u16>,
+    /// Set from outside, at any time: give up starting.
+    pub stop: Arc<AtomicBool>,
 }
 
 impl Options {
@@ -68,6 +72,7 @@ impl Options {
             extra_config: String::new(),
             patience: Duration::from_secs(30),
             ports: Vec::new(),
+            stop: Arc::default(),
         }
     }
 }
@@ -86,7 +91,7 @@ impl LocalServers {
     ///
     /// # Errors
     /// The binary cannot be run, a server ends or is not ready in time: the end of its log is in the
-    /// error. Nothing is left running then.
+    /// error. Or `options.stop` was set. Nothing is left running then.
     pub fn start(count: usize, options: &Options) -> Result<Self, LiveError> {
         let mut attempt = 1;
         loop {
@@ -143,13 +148,17 @@ impl LocalServers {
             let node = Node::spawn(&plan, index, options)?;
             servers.nodes.push(node);
         }
-        servers.wait_ready(&plan, options.patience)?;
+        servers.wait_ready(&plan, options)?;
         Ok(servers)
     }
 
-    fn wait_ready(&self, plan: &Plan, patience: Duration) -> Result<(), StartError> {
+    fn wait_ready(&self, plan: &Plan, options: &Options) -> Result<(), StartError> {
         let clock = Clock::start();
+        let patience = options.patience;
         loop {
+            if options.stop.load(Ordering::Relaxed) {
+                return Err(StartError::Other(LiveError::Stopped));
+            }
             for node in &self.nodes {
                 node.check_alive()?;
             }

@@ -7,6 +7,7 @@
 mod alarm;
 mod claims;
 mod clock;
+mod configuration;
 mod connect;
 mod error;
 mod fetch;
@@ -21,11 +22,12 @@ mod verify;
 
 pub use claims::{Claim, Claims};
 pub use clock::Clock;
+pub use configuration::configuration;
 pub use connect::{Connection, Connector};
 pub use error::LiveError;
 pub use fetch::{DEFAULT_VERSION, Server, Source, Surroundings, find_server};
 pub use fleet::{Ended, PublisherFailure};
-pub use interrupt::Interrupts;
+pub use interrupt::{Interrupts, hangup_counts};
 pub use local::{LocalServers, Options};
 pub use run::{LiveOutcome, RunOptions, run};
 pub use target::Target;

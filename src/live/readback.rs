@@ -126,6 +126,7 @@ async fn read_range(
             Ok(None) => return Err(failed(&"the consumer ended early")),
             Err(_) => {
                 return Err(LiveError::NoAnswer {
+                    server: target.connector().shown().to_owned(),
                     call: "reading the stream back",
                     seconds: PATIENCE.as_secs(),
                 });

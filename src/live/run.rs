@@ -97,6 +97,7 @@ pub async fn run(
             biased;
             signal = interrupts.next() => ended = Ended::Signal(signal),
             result = read_back(target, settings, &content, &world) => found = Some(result?),
+            lost = target.connection().lost() => return Err(lost),
         }
     }
     Ok(LiveOutcome {

@@ -3,13 +3,18 @@
 //! Leans on `connect` and on the stream settings of `scenario`.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::connect::{Connection, Connector};
 use super::error::{LiveError, clean};
+use super::interrupt::Interrupts;
 use crate::nats::error_code::ErrorCode;
 use crate::scenario::{Discard, Storage, StreamSettings};
+
+/// After a signal: longest wait for the answer that says whether there is a stream to remove.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// Servers and a stream, ready for a run.
 pub struct Target {
@@ -29,6 +34,53 @@ impl Target {
     pub async fn prepare(servers: &[String], settings: &StreamSettings) -> Result<Self, LiveError> {
         let connector = Connector::new(servers)?;
         let connection = connector.connect().await?;
+        Self::make(connector, connection, settings).await
+    }
+
+    /// As [`Target::prepare`], until a signal comes, whose number it gives then. A stream that was
+    /// being made goes again.
+    ///
+    /// # Errors
+    /// As [`Target::prepare`]; and after a signal when the stream may be there still.
+    pub async fn prepare_unless_interrupted(
+        servers: &[String],
+        settings: &StreamSettings,
+        interrupts: &mut Interrupts,
+    ) -> Result<Result<Self, u8>, LiveError> {
+        let connector = Connector::new(servers)?;
+        let connection = tokio::select! {
+            biased;
+            signal = interrupts.next() => return Ok(Err(signal)),
+            connection = connector.connect() => connection?,
+        };
+        let making = Self::make(connector, connection, settings);
+        tokio::pin!(making);
+        let signal = tokio::select! {
+            biased;
+            signal = interrupts.next() => signal,
+            target = &mut making => return target.map(Ok),
+        };
+        let made = tokio::select! {
+            biased;
+            _ = interrupts.next() => None,
+            made = tokio::time::timeout(GRACE, making) => made.ok(),
+        };
+        match made {
+            Some(Ok(target)) => target.remove().await.map(|()| Err(signal)),
+            // There is none.
+            Some(Err(_)) => Ok(Err(signal)),
+            None => Err(LiveError::Remains {
+                stream: settings.name.clone(),
+                reason: "interrupted while it was being made".to_owned(),
+            }),
+        }
+    }
+
+    async fn make(
+        connector: Connector,
+        connection: Connection,
+        settings: &StreamSettings,
+    ) -> Result<Self, LiveError> {
         let name = settings.name.as_str();
         let config = stream_config(settings);
         let info = format!("STREAM.INFO.{name}");
@@ -91,13 +143,18 @@ impl Target {
     /// Removes the stream if this run made it.
     ///
     /// # Errors
-    /// The server does not remove it.
+    /// [`LiveError::Remains`]: the server does not remove it.
     pub async fn remove(self) -> Result<(), LiveError> {
         if self.created {
             let delete = format!("STREAM.DELETE.{}", self.stream);
-            self.connection
+            let removed = self
+                .connection
                 .call("removing the stream", &delete, &json!({}))
-                .await?;
+                .await;
+            removed.map_err(|error| LiveError::Remains {
+                stream: self.stream.clone(),
+                reason: error.to_string(),
+            })?;
         }
         Ok(())
     }

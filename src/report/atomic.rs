@@ -2,9 +2,11 @@
 //!
 //! Leans on the crate `tempfile`.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tempfile::NamedTempFile;
 
@@ -19,7 +21,7 @@ pub struct AtomicFile {
 
 #[derive(Debug)]
 enum Kind {
-    Temporary(NamedTempFile),
+    Temporary(Temporary),
     Direct(File),
 }
 
@@ -47,9 +49,8 @@ impl AtomicFile {
     pub fn commit(self) -> io::Result<()> {
         match self.kind {
             Kind::Temporary(file) => {
-                file.as_file().sync_data()?;
-                file.persist(&self.path).map_err(|error| error.error)?;
-                Ok(())
+                file.file.as_file().sync_data()?;
+                file.persist(&self.path)
             }
             Kind::Direct(mut file) => file.flush(),
         }
@@ -57,7 +58,7 @@ impl AtomicFile {
 
     fn file(&mut self) -> &mut File {
         match &mut self.kind {
-            Kind::Temporary(file) => file.as_file_mut(),
+            Kind::Temporary(file) => file.file.as_file_mut(),
             Kind::Direct(file) => file,
         }
     }
@@ -95,8 +96,80 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.commit()
 }
 
+/// What is there only until something is done. A process that ends in the middle takes it away.
+static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+fn unfinished() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A file in work, or a folder that is nothing yet: [`discard_unfinished`] removes it while this
+/// lives.
+#[derive(Debug)]
+pub struct Unfinished(PathBuf);
+
+impl Unfinished {
+    /// `path` is in work from here on.
+    pub fn new(path: &Path) -> Self {
+        unfinished().insert(path.to_owned());
+        Self(path.to_owned())
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        unfinished().remove(&self.0);
+    }
+}
+
+/// Removes every file in work, and every folder in work with nothing in it: for a process that ends
+/// at once. Nobody can finish or begin a file while what is returned lives.
+pub fn discard_unfinished() -> impl Drop {
+    let paths = unfinished();
+    remove(&paths);
+    paths
+}
+
+fn remove(paths: &BTreeSet<PathBuf>) {
+    // Files first: a folder goes only when it is empty.
+    for path in paths {
+        let _ = std::fs::remove_file(path);
+    }
+    for path in paths {
+        let _ = std::fs::remove_dir(path);
+    }
+}
+
+/// A file under a temporary name; dropped, it goes.
+#[derive(Debug)]
+pub(super) struct Temporary {
+    file: NamedTempFile,
+    mark: Unfinished,
+}
+
+impl Temporary {
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Gives it its name.
+    ///
+    /// # Errors
+    /// It cannot be renamed.
+    pub(super) fn persist(self, path: &Path) -> io::Result<()> {
+        let Self { file, mark } = self;
+        // Locked, so that it is either finished or taken away.
+        let locked = unfinished();
+        let done = file.persist(path);
+        drop(locked);
+        drop(mark);
+        done.map(|_| ()).map_err(|error| error.error)
+    }
+}
+
 /// A temporary file in the folder of `path`, which is made if need be.
-pub(super) fn temporary_beside(path: &Path, suffix: &str) -> io::Result<NamedTempFile> {
+pub(super) fn temporary_beside(path: &Path, suffix: &str) -> io::Result<Temporary> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
@@ -107,7 +180,14 @@ pub(super) fn temporary_beside(path: &Path, suffix: &str) -> io::Result<NamedTem
     // A temporary file is its owner's alone by default; a result is an ordinary file.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    builder.tempfile_in(folder)
+    // Locked, so that no signal comes between the file and its mark.
+    let mut marks = unfinished();
+    let file = builder.tempfile_in(folder)?;
+    let path = file.path().to_owned();
+    marks.insert(path.clone());
+    drop(marks);
+    let mark = Unfinished(path);
+    Ok(Temporary { file, mark })
 }
 
 #[cfg(test)]
@@ -134,6 +214,30 @@ mod tests {
         drop(file);
         assert_eq!(std::fs::read(&path).unwrap(), b"old");
         assert_eq!(folder.path().read_dir().unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_is_in_work_can_be_taken_away_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, empty) = (folder.path().join("file"), folder.path().join("empty"));
+        // Of all the marks of this process, those of this test.
+        let marks = || -> BTreeSet<PathBuf> {
+            let all = unfinished();
+            let ours = all.iter().filter(|path| path.starts_with(folder.path()));
+            ours.cloned().collect()
+        };
+        std::fs::create_dir(&empty).unwrap();
+        let mark = Unfinished::new(&empty);
+        let mut file = AtomicFile::create(&path).unwrap();
+        file.write_all(b"half").unwrap();
+        assert_eq!(folder.path().read_dir().unwrap().count(), 2);
+        assert_eq!(marks().len(), 2);
+        remove(&marks());
+        assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+        drop(mark);
+        assert!(file.commit().is_err() && !path.exists());
+        write_atomically(&path, b"whole").unwrap();
+        assert_eq!(marks().len(), 0, "what is finished is no longer in work");
     }
 
     #[cfg(unix)]

@@ -1,6 +1,7 @@
 //! Result files: written whole or not at all, read back strictly.
 //!
-//! A file holds one run, or several with a summary over them. Leans on `result`, `set` and `atomic`.
+//! A file holds one run, or several with a summary over them. Leans on `result`, `set`,
+//! `plausible` and `atomic`.
 
 use std::io;
 use std::path::Path;
@@ -9,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{FORMAT, RunResult, RunSet, write_atomically};
+use super::{FORMAT, RunResult, RunSet, plausible, write_atomically};
 use crate::scenario::InputError;
 
 /// What a result file holds.
@@ -74,9 +75,13 @@ impl ResultFile {
             let message = format!("no result of tidegate: {}", without_place(&why));
             error(why.line(), message)
         })?;
-        for run in result.runs() {
-            check_run(run).map_err(|(key, message)| InputError {
-                key: Some(key.to_owned()),
+        let values = match &result {
+            Self::Run(_) => std::slice::from_ref(&value),
+            Self::Set(_) => value["runs"].as_array().map_or(&[][..], Vec::as_slice),
+        };
+        for (run, value) in result.runs().iter().zip(values) {
+            plausible::check(run, value).map_err(|(key, message)| InputError {
+                key: Some(key),
                 ..error(0, message)
             })?;
         }
@@ -98,44 +103,6 @@ fn check_format(value: &Value) -> Result<(), String> {
             env!("CARGO_PKG_VERSION")
         )),
     }
-}
-
-/// What the types cannot say: columns of one length, histograms that decode.
-fn check_run(run: &RunResult) -> Result<(), (&'static str, String)> {
-    let series = &run.series;
-    let latency = &series.ack_latency_ns;
-    let columns = [
-        series.acknowledged.len(),
-        series.acknowledged_bytes.len(),
-        series.gaps.len(),
-        series.missing.len(),
-        series.errors.len(),
-        series.in_flight_mean.len(),
-        series.in_flight_max.len(),
-        series.blocked_mean.len(),
-        latency.p50.len(),
-        latency.p90.len(),
-        latency.p99.len(),
-        latency.max.len(),
-    ];
-    if columns.iter().any(|length| *length != series.len()) {
-        return Err(("series", "its columns differ in length".to_owned()));
-    }
-    let flow = &run.flow;
-    if flow.min.len() != flow.mean.len() || flow.max.len() != flow.mean.len() {
-        return Err(("flow", "its columns differ in length".to_owned()));
-    }
-    for (key, distribution) in [
-        ("ack_latency_ns", &run.ack_latency_ns),
-        ("response_time_ns", &run.response_time_ns),
-    ] {
-        if distribution.count > 0 {
-            distribution
-                .histogram()
-                .map_err(|why| (key, why.to_string()))?;
-        }
-    }
-    Ok(())
 }
 
 /// The message of a JSON error without the line and column that it ends with.

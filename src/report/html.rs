@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::chart::{self, ChartError};
 use super::rows::{QUANTILES, notes, quantiles, seconds, total_rows};
 use super::text::{byte_rate, count, duration, escape_html, mebibytes, percent, short};
-use super::verdict::word;
+use super::verdict::{is_open, word};
 use super::{ResultFile, RunResult, Verdict, World};
 use crate::measure::Distribution;
 
@@ -38,7 +38,7 @@ pub fn page(result: &RunResult) -> Result<String, ChartError> {
         "{}, seed {}: {}",
         escape_html(&result.file),
         result.seed,
-        word(result.verdict)
+        told(result)
     );
     page.push_str("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
     page.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
@@ -90,6 +90,15 @@ fn head(page: &mut String, result: &RunResult) {
     );
 }
 
+/// The verdict, and that a run ended early.
+fn told(result: &RunResult) -> String {
+    match (is_open(result), result.partial) {
+        (true, _) => "partial".to_owned(),
+        (false, true) => format!("{}, partial", word(result.verdict)),
+        (false, false) => word(result.verdict).to_owned(),
+    }
+}
+
 /// The box on top: what came out, why, and how to see it again.
 fn verdict(page: &mut String, result: &RunResult) {
     let (tone, said) = match (result.expected, result.verdict) {
@@ -97,12 +106,13 @@ fn verdict(page: &mut String, result: &RunResult) {
         (true, Verdict::Violation | Verdict::Stall | Verdict::Failed) => {
             ("notable", "as the file expects")
         }
+        (false, _) if is_open(result) => ("bad", "nothing wrong was seen until the run ended"),
         (false, _) => ("bad", "not as the file expects"),
     };
     put!(
         page,
         "<section class=\"verdict {tone}\">\n<strong>{}</strong> {said}\n",
-        word(result.verdict)
+        told(result)
     );
     if result.partial {
         page.push_str(
@@ -405,6 +415,20 @@ mod tests {
         ] {
             assert!(top.contains(part), "{part}");
         }
+    }
+
+    #[test]
+    fn a_partial_run_says_so_in_title_and_verdict() {
+        let mut record = crate::report::empty_record();
+        record.partial = true;
+        let interrupted = page(&RunResult::new(record)).unwrap();
+        assert!(interrupted.contains("seed 7: partial</title>"));
+        assert!(interrupted.contains("<strong>partial</strong> nothing wrong was seen until"));
+        assert!(!interrupted.contains("<strong>pass"));
+        let mut broken = trouble();
+        broken.partial = true;
+        let broken = page(&broken).unwrap();
+        assert!(broken.contains("seed 7: violation, partial</title>"));
     }
 
     #[test]

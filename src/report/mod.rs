@@ -7,6 +7,7 @@ mod atomic;
 pub mod chart;
 mod file;
 mod html;
+mod plausible;
 mod result;
 mod rows;
 pub mod schema;
@@ -17,17 +18,17 @@ mod table;
 mod text;
 mod verdict;
 
-pub use atomic::{AtomicFile, write_atomically};
+pub use atomic::{AtomicFile, Unfinished, discard_unfinished, write_atomically};
 pub use file::ResultFile;
 pub use html::page;
 pub use result::{
     Cost, FORMAT, LeaderChange, RunRecord, RunResult, Stall, Verdict, Violation, World,
-    replay_command, shell_word,
+    replay_command, resolved, shell_word,
 };
 pub use set::{RunSet, SetSummary, SetWriter};
 pub use table::{SetTable, set_table, table};
 pub use text::{duration, escape_html, printable};
-pub use verdict::{Judgement, judge};
+pub use verdict::{Cut, Judgement, judge};
 
 #[cfg(test)]
 pub(crate) use result::tests::record as empty_record;

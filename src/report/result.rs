@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::verdict;
+use super::verdict::{self, Cut};
 use crate::judge;
 use crate::measure::{
     Distribution, FaultTimes, FlowSeries, GroupSummary, Series, StallTime, Summary, Throughput,
@@ -265,11 +265,7 @@ impl RunResult {
         let RunRecord {
             settings, summary, ..
         } = record;
-        let settings = match record.world {
-            // The model is part of what a simulated result comes from.
-            World::Sim => settings.with_modelled_defaults(),
-            World::Live => settings,
-        };
+        let settings = resolved(record.world, settings);
         let mut totals = summary.totals;
         totals.stalls = stalled_publishers(&record.stalls);
         let judgement = verdict::judge(
@@ -277,7 +273,11 @@ impl RunResult {
             &totals,
             &record.violations,
             &record.stalls,
-            record.unfinished,
+            match (record.partial, record.unfinished) {
+                (true, _) => Some(Cut::Interrupted),
+                (false, true) => Some(Cut::TimeLimit),
+                (false, false) => None,
+            },
         );
         Self {
             format: FORMAT,
@@ -313,6 +313,15 @@ impl RunResult {
             cost: record.cost,
             config: settings,
         }
+    }
+}
+
+/// The settings as a result shows them, and hashes them: the model is part of what a simulated one
+/// comes from.
+pub fn resolved(world: World, settings: Settings) -> Settings {
+    match world {
+        World::Sim => settings.with_modelled_defaults(),
+        World::Live => settings,
     }
 }
 
@@ -437,7 +446,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_run_that_the_time_limit_cut_off_is_partial_and_no_clean_pass() {
+    fn a_run_that_was_cut_off_is_partial_and_no_clean_pass() {
         let mut cut_off = record();
         cut_off.unfinished = true;
         let result = RunResult::new(cut_off);
@@ -447,7 +456,11 @@ pub(crate) mod tests {
             partial: true,
             ..record()
         });
-        assert!(by_signal.partial && by_signal.expected);
+        assert!(by_signal.partial && !by_signal.expected);
+        assert_eq!(
+            by_signal.unmet,
+            ["the run was interrupted before it was over"]
+        );
     }
 
     #[test]

@@ -170,6 +170,11 @@ impl<W: Write> SetWriter<W> {
         })
     }
 
+    /// Runs written so far.
+    pub const fn runs(&self) -> u64 {
+        self.sums.summary.runs
+    }
+
     /// Writes the next run.
     ///
     /// # Errors

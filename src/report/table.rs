@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use super::rows::{QUANTILES, notes, quantiles, seconds, total_rows, whose};
 use super::text::{byte_rate, count, duration, mebibytes, percent, printable, short};
-use super::verdict::word;
+use super::verdict::{is_open, word};
 use super::{RunResult, RunSet, SetSummary, Verdict};
 use crate::measure::Distribution;
 
@@ -74,7 +74,7 @@ impl SetTable {
             badge(run, self.paint),
             printable(&run.file),
             run.seed,
-            partial(run.partial, self.paint),
+            partial(run, self.paint),
             short(run.throughput.messages_per_second),
             duration(latency.p50),
             duration(latency.p99),
@@ -157,8 +157,11 @@ impl Painter {
     }
 }
 
-/// The verdict, and whether it was expected.
+/// The verdict, and whether it was expected. A run that ended early without trouble has not passed.
 fn badge(result: &RunResult, paint: Painter) -> String {
+    if is_open(result) {
+        return paint.bad("PARTIAL");
+    }
     let verdict = word(result.verdict).to_uppercase();
     match (result.expected, result.verdict) {
         (true, Verdict::Pass) => paint.good(&verdict),
@@ -170,8 +173,10 @@ fn badge(result: &RunResult, paint: Painter) -> String {
     }
 }
 
-fn partial(partial: bool, paint: Painter) -> String {
-    if partial {
+fn partial(result: &RunResult, paint: Painter) -> String {
+    if is_open(result) {
+        paint.notable("  ended early, nothing wrong until then")
+    } else if result.partial {
         paint.notable("  partial: ended early")
     } else {
         String::new()
@@ -179,7 +184,7 @@ fn partial(partial: bool, paint: Painter) -> String {
 }
 
 fn head(result: &RunResult, paint: Painter) -> Vec<String> {
-    let partial = partial(result.partial, paint);
+    let partial = partial(result, paint);
     let mut lines = vec![format!(
         "{}  {} {} seed {}{partial}",
         badge(result, paint),
@@ -334,6 +339,24 @@ mod tests {
             assert!(head.contains(part), "{part}\n{text}");
         }
         assert!(text.contains("ack latency"));
+    }
+
+    #[test]
+    fn an_interrupted_run_has_not_passed() {
+        let mut record = crate::report::empty_record();
+        record.partial = true;
+        let result = RunResult::new(record);
+        let text = table(&result, false);
+        let first = text.lines().next().unwrap();
+        assert!(first.starts_with("PARTIAL  sim "), "{first}");
+        assert!(first.ends_with("ended early, nothing wrong until then"));
+        assert!(text.contains("expected  the run was interrupted"), "{text}");
+        let set = RunSet::new(vec![result, trouble()]).unwrap();
+        let text = set_table(&set, false);
+        assert!(
+            text.contains("2 runs (partial: ended early): 0 as expected, 2 not"),
+            "{text}"
+        );
     }
 
     #[test]

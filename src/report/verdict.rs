@@ -2,7 +2,7 @@
 //!
 //! Leans on `measure` and `scenario`.
 
-use super::{Stall, Verdict, Violation};
+use super::{RunResult, Stall, Verdict, Violation};
 use crate::measure::{BatchOutcome, Ending, Totals};
 use crate::scenario::Expect;
 
@@ -15,18 +15,28 @@ pub struct Judgement {
     pub unmet: Vec<String>,
 }
 
+/// What ended a run before it was over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// The time limit of its file. Where a pass is expected that is not met, for what the load
+    /// wanted was not all tried; where trouble is expected, waiting for the limit may be the very
+    /// trouble.
+    TimeLimit,
+    /// A signal, or its surroundings. The verdict is about what was seen until then, and such a run
+    /// is never what its file expects: the rest was not tried.
+    Interrupted,
+}
+
 /// Judges a run by what its file expects.
 ///
 /// A violation outranks a stall, and a stall a failure: each may well be the cause of the next.
-/// `unfinished`: the time limit came before the publishers were done. Where a pass is expected that
-/// is not met, for what the load wanted was not all tried; where trouble is expected, waiting for
-/// the limit may be the very trouble.
+/// `cut`: what ended the run before its publishers were done, if anything did.
 pub fn judge(
     expect: &Expect,
     totals: &Totals,
     violations: &[Violation],
     stalls: &[Stall],
-    unfinished: bool,
+    cut: Option<Cut>,
 ) -> Judgement {
     let failure = first_failure(expect, totals);
     let verdict = if !violations.is_empty() {
@@ -39,7 +49,9 @@ pub fn judge(
         Verdict::Pass
     };
     let mut unmet = Vec::new();
-    if verdict != expect.verdict {
+    let interrupted = cut == Some(Cut::Interrupted);
+    // What an interrupted run did not come to may have been ahead of it.
+    if verdict != expect.verdict && !(interrupted && verdict == Verdict::Pass) {
         let why = match verdict {
             Verdict::Pass => String::new(),
             Verdict::Violation => violations
@@ -63,8 +75,15 @@ pub fn judge(
             word(verdict)
         ));
     }
-    if unfinished && expect.verdict == Verdict::Pass {
-        unmet.push("the time limit came before the publishers were done".to_owned());
+    match cut {
+        Some(Cut::TimeLimit) if expect.verdict == Verdict::Pass => {
+            unmet.push("the time limit came before the publishers were done".to_owned());
+        }
+        Some(Cut::Interrupted) => {
+            unmet.push("the run was interrupted before it was over".to_owned());
+            return Judgement { verdict, unmet };
+        }
+        Some(Cut::TimeLimit) | None => {}
     }
     unmet.extend(unmet_counts(expect, totals));
     for judge in &expect.judges {
@@ -75,6 +94,11 @@ pub fn judge(
         }
     }
     Judgement { verdict, unmet }
+}
+
+/// Whether a run ended early with nothing wrong seen, so that `pass` would say too much.
+pub(super) fn is_open(result: &RunResult) -> bool {
+    result.partial && !result.expected && result.verdict == Verdict::Pass
 }
 
 /// The verdict as files write it.
@@ -120,7 +144,8 @@ fn unmet_counts(expect: &Expect, totals: &Totals) -> Vec<String> {
 fn first_failure(expect: &Expect, totals: &Totals) -> Option<String> {
     let unexpected = |code: &u16| !expect.errors.contains(code);
     if let Some((code, count)) = totals.errors.iter().find(|(code, _)| unexpected(code)) {
-        return Some(format!("error {code} was seen {count} times"));
+        let times = if *count == 1 { "time" } else { "times" };
+        return Some(format!("error {code} was seen {count} {times}"));
     }
     let bad = |ending: &&Ending| match ending.outcome {
         BatchOutcome::Committed | BatchOutcome::Abandoned | BatchOutcome::Interrupted => false,
@@ -137,8 +162,13 @@ fn first_failure(expect: &Expect, totals: &Totals) -> Option<String> {
         0 => String::new(),
         code => format!(" with error {code}"),
     };
+    let batches = if ending.batches == 1 {
+        "batch"
+    } else {
+        "batches"
+    };
     Some(format!(
-        "{} batches ended: {}{code}",
+        "{} {batches} ended: {}{code}",
         ending.batches,
         ending.outcome.as_str()
     ))
@@ -175,7 +205,7 @@ mod tests {
     }
 
     fn verdict_of(expect: &Expect, totals: &Totals) -> Verdict {
-        judge(expect, totals, &[], &[], false).verdict
+        judge(expect, totals, &[], &[], None).verdict
     }
 
     #[test]
@@ -193,7 +223,7 @@ mod tests {
             &totals,
             &[violation("gate")],
             std::slice::from_ref(&stall),
-            false,
+            None,
         );
         assert_eq!(both.verdict, Verdict::Violation);
         assert_eq!(
@@ -201,11 +231,11 @@ mod tests {
             ["verdict: expected pass, got violation: gate: sent at a shut gate"]
         );
         assert_eq!(
-            judge(&expect, &totals, &[], &[stall], false).verdict,
+            judge(&expect, &totals, &[], &[stall], None).verdict,
             Verdict::Stall
         );
         assert_eq!(
-            judge(&expect, &totals, &[], &[], false).verdict,
+            judge(&expect, &totals, &[], &[], None).verdict,
             Verdict::Failed
         );
     }
@@ -259,7 +289,7 @@ mod tests {
             ..Totals::default()
         };
         assert_eq!(
-            judge(&expect, &totals, &[], &[], false).unmet,
+            judge(&expect, &totals, &[], &[], None).unmet,
             [
                 "stored: expected 10, got 9",
                 "lost: expected 0, but nobody looked",
@@ -275,13 +305,42 @@ mod tests {
     fn an_unfinished_run_is_not_the_pass_that_a_file_expects() {
         let totals = ended(BatchOutcome::Interrupted, 0);
         let mut expect = Expect::default();
+        let limit = Some(Cut::TimeLimit);
         assert_eq!(
-            judge(&expect, &totals, &[], &[], true).unmet,
+            judge(&expect, &totals, &[], &[], limit).unmet,
             ["the time limit came before the publishers were done"]
         );
         expect.verdict = Verdict::Violation;
         let found = [violation("gate")];
-        assert_eq!(judge(&expect, &totals, &found, &[], true).unmet, [""; 0]);
+        assert_eq!(judge(&expect, &totals, &found, &[], limit).unmet, [""; 0]);
+    }
+
+    #[test]
+    fn an_interrupted_run_is_never_what_a_file_expects() {
+        let totals = ended(BatchOutcome::Interrupted, 0);
+        let interrupted = Some(Cut::Interrupted);
+        let only = ["the run was interrupted before it was over"];
+        for verdict in [
+            Verdict::Pass,
+            Verdict::Violation,
+            Verdict::Stall,
+            Verdict::Failed,
+        ] {
+            let expect = Expect {
+                verdict,
+                // Its messages may have been ahead of it: no word about them.
+                stored: Some(10),
+                ..Expect::default()
+            };
+            let judgement = judge(&expect, &totals, &[], &[], interrupted);
+            assert_eq!(judgement.verdict, Verdict::Pass);
+            assert_eq!(judgement.unmet, only, "{verdict:?}");
+        }
+        let expect = Expect::default();
+        let found = [violation("gate")];
+        let judgement = judge(&expect, &totals, &found, &[], interrupted);
+        assert_eq!(judgement.verdict, Verdict::Violation);
+        assert_eq!(judgement.unmet.len(), 2, "{:?}", judgement.unmet);
     }
 
     #[test]
@@ -291,15 +350,9 @@ mod tests {
             judges: vec!["gate".to_owned()],
             ..Expect::default()
         };
-        let judgement = judge(
-            &expect,
-            &Totals::default(),
-            &[violation("gate")],
-            &[],
-            false,
-        );
+        let judgement = judge(&expect, &Totals::default(), &[violation("gate")], &[], None);
         assert_eq!(judgement.unmet, [""; 0]);
-        let judgement = judge(&expect, &Totals::default(), &[], &[], false);
+        let judgement = judge(&expect, &Totals::default(), &[], &[], None);
         assert_eq!(judgement.unmet.len(), 2);
     }
 }

@@ -367,12 +367,12 @@ fn check_expect(expect: &Expect) -> Checked {
         );
         return refuse(path.key("errors").index(index), message);
     }
-    let unknown = |judge: &String| !Judges::EXPECTABLE.contains(&judge.as_str());
+    let unknown = |judge: &String| !Judges::NAMES.contains(&judge.as_str());
     if let Some(index) = expect.judges.iter().position(unknown) {
         let message = format!(
             "\"{}\" is no judge; allowed are {}",
             shown(&expect.judges[index]),
-            Judges::EXPECTABLE.join(", ")
+            Judges::NAMES.join(", ")
         );
         return refuse(path.key("judges").index(index), message);
     }
@@ -391,6 +391,8 @@ fn known_codes() -> String {
     let codes = ErrorCode::ALL.iter().map(|code| code.number());
     let mut codes: Vec<u16> = STATUSES.iter().copied().chain(codes).collect();
     codes.sort_unstable();
+    // A number may stand for several texts.
+    codes.dedup();
     let codes: Vec<String> = codes.iter().map(ToString::to_string).collect();
     codes.join(", ")
 }

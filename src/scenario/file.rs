@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::lines::Lines;
+use super::path::KeyPath;
 use super::{DiskSettings, Fault, NetworkSettings, Publishers, ServerSettings, StreamSettings};
 use crate::units::Span;
 
@@ -18,6 +19,8 @@ pub struct Scenario {
     pub settings: Settings,
     /// Where each key stands, for errors that come later.
     pub(super) lines: Lines,
+    /// What `--set` changed: the key, and the change as given.
+    pub(super) changes: Vec<(KeyPath, String)>,
 }
 
 /// A scenario or workload file.

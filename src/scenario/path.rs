@@ -19,6 +19,15 @@ pub(super) enum Step {
     Index(usize),
 }
 
+impl Step {
+    fn dotted(&self) -> String {
+        match self {
+            Self::Key(name) => shown(name),
+            Self::Index(index) => index.to_string(),
+        }
+    }
+}
+
 impl KeyPath {
     pub(super) const fn root() -> Self {
         Self(Vec::new())
@@ -48,6 +57,20 @@ impl KeyPath {
         lengths.map(|length| Self(self.0[..length].to_vec()))
     }
 
+    /// Whether one of the two is the other, or around it.
+    pub(super) fn meets(&self, other: &Self) -> bool {
+        self.0
+            .iter()
+            .zip(&other.0)
+            .all(|(mine, theirs)| mine == theirs)
+    }
+
+    /// As `--set` takes it: `publishers.0.flow`.
+    pub(super) fn dotted(&self) -> String {
+        let steps: Vec<String> = self.0.iter().map(Step::dotted).collect();
+        steps.join(".")
+    }
+
     fn with(&self, step: Step) -> Self {
         let mut steps = self.0.clone();
         steps.push(step);
@@ -57,9 +80,9 @@ impl KeyPath {
     /// Parses `publishers.0.flow` or `publishers[0].flow`; `None` if a step is empty.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let dotted = text.replace('[', ".").replace(']', "");
-        let step = |step: &str| match step.parse() {
-            Ok(index) => Step::Index(index),
-            Err(_) => Step::Key(step.to_owned()),
+        let step = |step: &str| match step.parse::<usize>() {
+            Ok(index) if index.to_string() == step => Step::Index(index),
+            Ok(_) | Err(_) => Step::Key(step.to_owned()),
         };
         let steps: Vec<&str> = dotted.split('.').map(str::trim).collect();
         let empty = steps.iter().any(|step| step.is_empty());
@@ -93,6 +116,7 @@ mod tests {
             KeyPath::parse("publishers.0.flow"),
             KeyPath::parse("publishers[0].flow")
         );
+        assert_eq!(KeyPath::parse("a[3].b").unwrap().dotted(), "a.3.b");
         assert_eq!(KeyPath::parse("a..b"), None);
         assert_eq!(KeyPath::parse(""), None);
     }

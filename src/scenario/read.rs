@@ -80,6 +80,7 @@ impl Scenario {
             file,
             settings,
             lines,
+            changes: Vec::new(),
         })
     }
 
@@ -100,11 +101,15 @@ impl Scenario {
         let mut value = serde_json::to_value(&self.settings).map_err(|error| {
             Problem::new(KeyPath::root(), error.to_string()).into_error(&all, None)
         })?;
+        let mut made = Vec::with_capacity(changes.len());
         for change in changes {
-            set::change(&mut value, change.as_ref())
-                .map_err(|problem| problem.into_error(&origin(change.as_ref()), None))?;
+            let origin = origin(change.as_ref());
+            let path = set::change(&mut value, change.as_ref())
+                .map_err(|problem| problem.into_error(&origin, None))?;
+            made.push((path, origin));
         }
         self.settings = settings_from(value).map_err(|problem| problem.into_error(&all, None))?;
+        self.changes.append(&mut made);
         Ok(())
     }
 
@@ -128,12 +133,17 @@ impl Scenario {
             file,
             settings,
             lines: Lines::default(),
+            changes: Vec::new(),
         })
     }
 
-    /// The error for a `problem` of this scenario.
+    /// The error for a `problem` of this scenario: where the file says it, or which `--set` does.
     pub(super) fn refuse(&self, problem: Problem) -> InputError {
-        located(problem, &self.file, &self.lines)
+        let mut changes = self.changes.iter().rev();
+        match changes.find(|(path, _)| path.meets(&problem.path)) {
+            Some((_, set)) => problem.into_error(&format!("{} with {set}", self.file), None),
+            None => located(problem, &self.file, &self.lines),
+        }
     }
 }
 

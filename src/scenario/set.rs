@@ -11,8 +11,8 @@ use super::schema::{definition_name, scenario_schema};
 use super::shape::unknown;
 use super::shown::shown;
 
-/// Makes the change `key=value` in `file`.
-pub(super) fn change(file: &mut Value, change: &str) -> Result<(), Problem> {
+/// Makes the change `key=value` in `file`; gives the key.
+pub(super) fn change(file: &mut Value, change: &str) -> Result<KeyPath, Problem> {
     let parts = change
         .split_once('=')
         .and_then(|(key, value)| Some((KeyPath::parse(key)?, value)));
@@ -22,7 +22,7 @@ pub(super) fn change(file: &mut Value, change: &str) -> Result<(), Problem> {
     };
     let slot = descend(file, &path)?;
     *slot = value_of(text);
-    Ok(())
+    Ok(path)
 }
 
 /// TOML if it is, else the bare text.
@@ -42,9 +42,12 @@ fn descend<'a>(file: &'a mut Value, path: &KeyPath) -> Result<&'a mut Value, Pro
     let mut here = KeyPath::root();
     let mut schema = scenario_schema();
     let mut value = file;
-    for step in path.steps() {
+    for (position, step) in path.steps().iter().enumerate() {
         match step {
             Step::Key(name) => {
+                if resolved(schema).get("items").is_some() {
+                    return Err(no_item(&here, path, position));
+                }
                 let Some(known) = table_of(schema) else {
                     return Err(no_way(&here, path, "has no keys"));
                 };
@@ -79,6 +82,29 @@ fn descend<'a>(file: &'a mut Value, path: &KeyPath) -> Result<&'a mut Value, Pro
         }
     }
     Ok(value)
+}
+
+/// A list was asked for a key.
+fn no_item(here: &KeyPath, path: &KeyPath, position: usize) -> Problem {
+    let steps = path.steps().iter().skip(position);
+    // A key goes behind the number; what was meant as a number, in its place.
+    let is_key = |step: &Step| match step {
+        Step::Key(name) => name.starts_with(|c: char| c.is_ascii_lowercase()) && name.len() > 1,
+        Step::Index(_) => false,
+    };
+    let rest = match path.steps().get(position) {
+        Some(first) if is_key(first) => steps.skip(0),
+        Some(_) | None => steps.skip(1),
+    };
+    let example = rest.fold(here.index(0), |path, step| match step {
+        Step::Key(name) => path.key(name),
+        Step::Index(index) => path.index(*index),
+    });
+    let why = format!(
+        "is a list; its items are counted from 0, as in `{}`",
+        example.dotted()
+    );
+    no_way(here, path, &why)
 }
 
 fn no_way(here: &KeyPath, path: &KeyPath, why: &str) -> Problem {

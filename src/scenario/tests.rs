@@ -542,7 +542,7 @@ fn a_wrong_set_is_one_clear_error_and_changes_nothing() {
         ),
         (
             "publishers.flow=1",
-            "--set publishers.flow=1: publishers.flow: no such key: `publishers` has no keys",
+            "--set publishers.flow=1: publishers.flow: no such key: `publishers` is a list; its items are counted from 0, as in `publishers.0.flow`",
         ),
         (
             "faults.0.nth=1",
@@ -613,7 +613,17 @@ fn each_world_refuses_what_it_cannot_do() {
         error.starts_with("f.toml:5: stream.replicas: 3 replicas are not simulated yet"),
         "{error}"
     );
-    assert!(replicas.check_live(true).is_ok());
+    let (one, three) = (LiveServers::Own(1), LiveServers::Own(3));
+    for servers in [three, LiveServers::Given] {
+        assert!(replicas.check_live(servers, true).is_ok());
+    }
+    let error = replicas.check_live(one, false).unwrap_err().to_string();
+    assert!(
+        error.starts_with("f.toml:5: stream.replicas: 3 replicas need as many servers, not 1; "),
+        "{error}"
+    );
+    let five = parse("[stream]\nreplicas = 5");
+    assert!(five.check_live(three, false).is_err());
     assert!(replicas.says("stream.replicas") && !replicas.says("stream.name"));
     assert!(parse("[stream]\nreplicas = 1").says("stream.replicas"));
     let extra = parse("client = \"jetstream-extra\"");
@@ -622,7 +632,7 @@ fn each_world_refuses_what_it_cannot_do() {
         error.starts_with("f.toml:4: publishers[0].client: jetstream-extra runs live only; "),
         "{error}"
     );
-    assert!(extra.check_live(true).is_ok());
+    assert!(extra.check_live(one, true).is_ok());
     assert_eq!(
         extra.settings.not_simulated().unwrap().0,
         "publishers[0].client"
@@ -630,12 +640,12 @@ fn each_world_refuses_what_it_cannot_do() {
     assert_eq!(parse("").settings.not_simulated(), None);
     for section in ["server", "disk", "network"] {
         let modelled = parse(&format!("[{section}]"));
-        let notes = modelled.check_live(false).unwrap();
+        let notes = modelled.check_live(one, false).unwrap();
         assert!(
             notes.len() == 1 && notes[0].starts_with(&format!("[{section}] describes")),
             "{notes:?}"
         );
-        let error = modelled.check_live(true).unwrap_err().to_string();
+        let error = modelled.check_live(one, true).unwrap_err().to_string();
         assert!(
             error.starts_with("f.toml:4: ") && error.contains("for the simulator only"),
             "{error}"
@@ -654,11 +664,85 @@ fn each_world_refuses_what_it_cannot_do() {
     ] {
         let modelled = parse(section);
         for strict in [false, true] {
-            let error = modelled.check_live(strict).unwrap_err().to_string();
+            let error = modelled.check_live(one, strict).unwrap_err().to_string();
             assert!(error.starts_with(place), "{error}");
         }
         assert!(modelled.check_simulatable().is_ok());
     }
+}
+
+#[test]
+fn servers_of_our_own_take_what_is_a_setting_of_theirs() {
+    let parse = |more: &str| Scenario::parse("f.toml", &format!("{SMALL}{more}")).unwrap();
+    let limits = parse("[server]\nbatches_per_stream = 2\n[disk]\nsync = \"always\"");
+    let own = limits.check_live(LiveServers::Own(1), true);
+    assert_eq!(own, Ok(Vec::new()));
+    let given = limits.check_live(LiveServers::Given, false).unwrap();
+    assert_eq!(
+        given[0],
+        "[server] describes simulated surroundings (batches_per_stream); a live run leaves it out"
+    );
+    assert!(limits.check_live(LiveServers::Given, true).is_err());
+    let costs = parse("[server]\nbatches_per_stream = 2\napi_cost = \"1ms\"");
+    let own = costs.check_live(LiveServers::Own(1), false).unwrap();
+    assert_eq!(
+        own,
+        ["[server] describes simulated surroundings (api_cost); a live run leaves it out"]
+    );
+}
+
+#[test]
+fn what_a_set_leads_to_names_the_set_and_no_line() {
+    let mut changed = Scenario::parse("f.toml", SMALL).unwrap();
+    changed
+        .apply_set(&["publishers.0.flow=5", "stream.replicas=3"])
+        .unwrap();
+    let error = changed.check_simulatable().unwrap_err().to_string();
+    assert!(
+        error.starts_with("f.toml with --set stream.replicas=3: stream.replicas: 3 replicas"),
+        "{error}"
+    );
+    let mut changed = Scenario::parse("f.toml", &format!("{SMALL}[network]\n")).unwrap();
+    changed
+        .apply_set(&["server={ defects = [\"store-twice\"] }"])
+        .unwrap();
+    let one = LiveServers::Own(1);
+    let error = changed.check_live(one, false).unwrap_err().to_string();
+    assert!(error.contains(" with --set server="), "{error}");
+    // What the file says itself has its line.
+    let mut changed = Scenario::parse("f.toml", &format!("{SMALL}[network]\n")).unwrap();
+    changed.apply_set(&["seed=3"]).unwrap();
+    let error = changed.check_live(one, true).unwrap_err().to_string();
+    assert!(error.starts_with("f.toml:4: network: "), "{error}");
+}
+
+#[test]
+fn a_set_into_a_list_says_how_items_are_named() {
+    let mut scenario = Scenario::parse("f.toml", SMALL).unwrap();
+    for (change, example) in [
+        ("publishers.flow=5", "publishers.0.flow"),
+        ("publishers.-1.flow=5", "publishers.0.flow"),
+        ("publishers.00.flow=5", "publishers.0.flow"),
+        ("publishers[x]=5", "publishers.0"),
+        ("publishers.0.headers.from=5", "publishers.0.headers.0.from"),
+    ] {
+        let error = scenario.apply_set(&[change]).unwrap_err().to_string();
+        let end = format!("is a list; its items are counted from 0, as in `{example}`");
+        assert!(error.contains(&end), "{change}: {error}");
+        assert!(error.starts_with(&format!("--set {change}: ")), "{error}");
+    }
+}
+
+#[test]
+fn each_error_code_is_listed_once() {
+    let error = Scenario::parse("f.toml", &format!("{SMALL}[expect]\nerrors = [1]\n"));
+    let error = error.unwrap_err().to_string();
+    let (_, list) = error.split_once("allowed are ").unwrap();
+    let codes: Vec<u16> = list.split(", ").map(|code| code.parse().unwrap()).collect();
+    assert!(
+        codes.len() > 20 && codes.is_sorted_by(|a, b| a < b),
+        "{list}"
+    );
 }
 
 #[test]

@@ -2,9 +2,32 @@
 //!
 //! Leans on the settings structs.
 
+use serde::Serialize;
+use serde_json::Value;
+
 use super::error::{InputError, Problem};
 use super::path::KeyPath;
 use super::{ClientKind, Scenario, Settings};
+
+/// Keys of `[server]` and `[disk]` that a nats-server has as settings of its own, too: servers that
+/// are started for a run get them.
+pub const SETTINGS_OF_REAL_SERVERS: [&str; 6] = [
+    "server.batch_idle_timeout",
+    "server.batches_per_server",
+    "server.batches_per_stream",
+    "server.ingest_bytes",
+    "server.ingest_messages",
+    "disk.sync",
+];
+
+/// The servers of a live run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LiveServers {
+    /// So many are started for the run.
+    Own(u8),
+    /// They are there already.
+    Given,
+}
 
 impl Settings {
     /// What the simulator does not model of what is asked for: the key as a dotted path, and what is
@@ -53,37 +76,109 @@ impl Scenario {
     ///
     /// Faults and defects are made by the simulator alone, so a live run of them would test nothing
     /// that the file is about. The sections `[server]`, `[disk]` and `[network]` describe
-    /// surroundings; the real ones take their place, and a note says so. `strict` refuses them, too.
+    /// surroundings. Servers of our own get what is a setting of theirs
+    /// ([`SETTINGS_OF_REAL_SERVERS`]); of the rest the real surroundings take the place, and a note
+    /// says so. `strict` refuses it, too.
     ///
     /// # Errors
-    /// The file has faults or defects, or, with `strict`, a section that is left out.
-    pub fn check_live(&self, strict: bool) -> Result<Vec<String>, InputError> {
+    /// The file has faults or defects, or more replicas than there will be servers; or, with
+    /// `strict`, something that is left out.
+    pub fn check_live(
+        &self,
+        servers: LiveServers,
+        strict: bool,
+    ) -> Result<Vec<String>, InputError> {
         let settings = &self.settings;
-        let server = settings.server.as_ref();
-        let refused = [
+        let defects = settings.server.as_ref().map(|server| &server.defects);
+        let simulated = [
             (key("faults"), !settings.faults.is_empty()),
             (
                 key("server").key("defects"),
-                server.is_some_and(|server| !server.defects.is_empty()),
+                defects.is_some_and(|defects| !defects.is_empty()),
             ),
         ];
-        let left_out = [
-            (key("server"), server.is_some()),
-            (key("disk"), settings.disk.is_some()),
-            (key("network"), settings.network.is_some()),
-        ];
-        let strictly = left_out.iter().filter(|_| strict);
-        if let Some((path, _)) = refused.iter().chain(strictly).find(|(_, said)| *said) {
+        if let Some((path, _)) = simulated.into_iter().find(|(_, said)| *said) {
             let message = "is for the simulator only; run this file with `tidegate sim`";
+            return Err(self.refuse(Problem::new(path, message)));
+        }
+        self.check_replicas(servers)?;
+        let left_out = settings.left_out(servers);
+        if let Some((path, keys)) = left_out.first().filter(|_| strict) {
+            let message =
+                format!("is for the simulator only{keys}; run this file with `tidegate sim`");
             return Err(self.refuse(Problem::new(path.clone(), message)));
         }
-        let said = left_out.iter().filter(|(_, said)| *said);
-        Ok(said
-            .map(|(path, _)| {
-                format!("[{path}] describes simulated surroundings; a live run leaves it out")
-            })
-            .collect())
+        let note = |(path, keys): &(KeyPath, String)| {
+            format!("[{path}] describes simulated surroundings{keys}; a live run leaves it out")
+        };
+        Ok(left_out.iter().map(note).collect())
     }
+
+    fn check_replicas(&self, servers: LiveServers) -> Result<(), InputError> {
+        let replicas = self.settings.stream.replicas;
+        let LiveServers::Own(count) = servers else {
+            return Ok(());
+        };
+        if replicas <= count {
+            return Ok(());
+        }
+        let instead = match replicas {
+            3 => "start three with --local 3, or name a cluster with --servers",
+            _ => "name a cluster with --servers; --local starts 3 at most",
+        };
+        let message = format!("{replicas} replicas need as many servers, not {count}; {instead}");
+        let path = key("stream").key("replicas");
+        Err(self.refuse(Problem::new(path, message)))
+    }
+}
+
+impl Settings {
+    /// The sections that a live run does without, each with the keys concerned, in brackets.
+    fn left_out(&self, servers: LiveServers) -> Vec<(KeyPath, String)> {
+        let Self {
+            server,
+            disk,
+            network,
+            ..
+        } = self;
+        let sections = [
+            ("server", server.as_ref().map(other_keys)),
+            ("disk", disk.as_ref().map(other_keys)),
+            ("network", network.as_ref().map(other_keys)),
+        ];
+        let mut left_out = Vec::new();
+        for (section, keys) in sections {
+            let Some(mut keys) = keys else { continue };
+            if servers != LiveServers::Given {
+                let taken = |name: &String| {
+                    let path = format!("{section}.{name}");
+                    SETTINGS_OF_REAL_SERVERS.contains(&path.as_str())
+                };
+                if !keys.is_empty() && keys.iter().all(taken) {
+                    continue;
+                }
+                keys.retain(|name| !taken(name));
+            }
+            let keys = match keys.join(", ") {
+                none if none.is_empty() => none,
+                keys => format!(" ({keys})"),
+            };
+            left_out.push((key(section), keys));
+        }
+        left_out
+    }
+}
+
+/// The keys of a section that are not as by default.
+fn other_keys<T: Default + Serialize>(section: &T) -> Vec<String> {
+    let value = |section: &T| serde_json::to_value(section).unwrap_or_default();
+    let (Value::Object(said), default) = (value(section), value(&T::default())) else {
+        return Vec::new();
+    };
+    let other = said
+        .into_iter()
+        .filter(|(name, value)| default[name] != *value);
+    other.map(|(name, _)| name).collect()
 }
 
 fn key(name: &str) -> KeyPath {

@@ -1,6 +1,9 @@
-//! What several tests share: running a file of the simulator from its text.
+//! What several tests share: running a file of the simulator from its text, and the files of the
+//! project.
 
 #![allow(dead_code, reason = "each test uses its part")]
+
+pub(crate) mod tree;
 
 use std::sync::atomic::AtomicBool;
 
@@ -25,18 +28,8 @@ pub(crate) fn run_scenario(scenario: &Scenario, seed: u64) -> SimOutcome {
     run_world(&scenario.settings, Seed(seed), outside).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The files of a folder of the project, in order.
+/// The scenario or workload files of a folder of the project, in order, with their whole paths.
 pub(crate) fn files(folder: &str) -> Vec<String> {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
-    let mut files: Vec<_> = std::fs::read_dir(&root)
-        .unwrap_or_else(|error| panic!("{}: {error}", root.display()))
-        .map(|entry| entry.expect("an entry of the folder").path())
-        .filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "toml")
-        })
-        .map(|path| path.to_string_lossy().into_owned())
-        .collect();
-    files.sort();
-    files
+    let whole = |name: &String| tree::top().join(name).to_string_lossy().into_owned();
+    tree::files(folder, "toml").iter().map(whole).collect()
 }

@@ -66,15 +66,15 @@ impl Chart {
         }
         let size = (width / AVERAGED as u32, height / AVERAGED as u32);
         let reduced = reduced(&drawn, width as usize);
-        let temporary = temporary_beside(path, ".png")?.into_temp_path();
+        let temporary = temporary_beside(path, ".png")?;
         {
-            let mut backend = BitMapBackend::new(&temporary, size);
+            let mut backend = BitMapBackend::new(temporary.path(), size);
             backend
                 .blit_bitmap((0, 0), size, &reduced)
                 .map_err(|why| self.failed(&why))?;
             backend.present().map_err(|why| self.failed(&why))?;
         }
-        temporary.persist(path).map_err(|error| error.error)?;
+        temporary.persist(path)?;
         Ok(())
     }
 
