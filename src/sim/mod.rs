@@ -8,6 +8,7 @@ mod host;
 mod model;
 pub mod queue;
 mod run;
+pub mod substrate;
 mod world;
 
 pub use run::{Outside, SimOutcome, run};

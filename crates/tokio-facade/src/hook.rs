@@ -18,7 +18,7 @@ use std::task::{Context, Poll};
 use crate::io::ReadBuf;
 
 #[cfg(feature = "rt")]
-pub use crate::host::{OnHost, crash, current_host, on_host, take_panics, tasks, within};
+pub use crate::host::{OnHost, crash, current_host, on_host, polls, take_panics, tasks, within};
 
 /// A connection that is being made.
 pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Arc<dyn Stream>>> + Send>>;

@@ -15,6 +15,7 @@ use real::task::AbortHandle;
 
 thread_local! {
     static CURRENT: Cell<Option<IpAddr>> = const { Cell::new(None) };
+    static POLLS: Cell<u64> = const { Cell::new(0) };
     static TASKS: RefCell<Tasks> = const { RefCell::new(Tasks::new()) };
 }
 
@@ -79,6 +80,11 @@ pub fn tasks(host: IpAddr) -> usize {
         tasks.living.range((host, 0)..=(host, u64::MAX)).count()
     };
     TASKS.try_with(count).unwrap_or_default()
+}
+
+/// How often tasks of hosts were polled on this thread: when this stands still, nothing happens.
+pub fn polls() -> u64 {
+    POLLS.try_with(Cell::get).unwrap_or_default()
 }
 
 /// The hosts of tasks that panicked since the last call, in order. The runtime keeps such panics to
@@ -211,6 +217,7 @@ impl<F: Future> Future for Hosted<F> {
             None => this.inner.poll(context),
             Some(place) => {
                 let _entered = Entered::enter(place.host);
+                let _ = POLLS.try_with(|polls| polls.set(polls.get() + 1));
                 this.inner.poll(context)
             }
         }
