@@ -47,6 +47,7 @@ const NEIGHBOURS: &[(&str, &str)] = &[
     ("watch", "judge"),
     ("watch", "measure"),
     ("conform", "live"),
+    ("conform", "serve"),
 ];
 
 /// Crates that the floors below [`FIRST_FREE_FLOOR`] do without.

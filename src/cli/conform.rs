@@ -48,9 +48,9 @@ pub(super) struct ConformArguments {
     /// Files of recorded exchanges
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
-    /// What to hold against the recordings: the model, servers started for the run, or a running
-    /// server
-    #[arg(long, value_name = "model|local|URL", default_value = "model", value_parser = against)]
+    /// What to hold against the recordings: the model, the model behind a socket, servers started
+    /// for the run, or a running server
+    #[arg(long, value_name = "model|serve|local|URL", default_value = "model", value_parser = against)]
     against: Against,
     /// Only this server version: the one to start, or the one that must be there
     #[arg(long, value_name = "V")]
@@ -69,10 +69,11 @@ pub(super) struct ConformArguments {
 fn against(text: &str) -> Result<Against, String> {
     match text {
         "model" => Ok(Against::Model),
+        "serve" => Ok(Against::Served),
         "local" => Ok(Against::Local),
         url => Address::parse(url)
             .map(Against::Server)
-            .map_err(|error| format!("neither `model` nor `local`, and {error}")),
+            .map_err(|error| format!("none of `model`, `serve` and `local`, and {error}")),
     }
 }
 
@@ -84,7 +85,8 @@ pub(super) fn conform(arguments: &ConformArguments) -> Result<(), Failure> {
     if let Some(version) = &arguments.server_version {
         check_version(version)?;
     }
-    if arguments.record.is_some() && arguments.against == Against::Model {
+    let is_model = matches!(arguments.against, Against::Model | Against::Served);
+    if arguments.record.is_some() && is_model {
         return Err(Failure::Usage(
             "--record needs a real server: add --against local or --against URL".to_owned(),
         ));
@@ -214,6 +216,7 @@ fn replay(arguments: &ConformArguments) -> String {
     }
     match &arguments.against {
         Against::Model => {}
+        Against::Served => command.push_str(" --against serve"),
         Against::Local => command.push_str(" --against local"),
         Against::Server(address) => {
             // Without credentials.

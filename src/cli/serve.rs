@@ -163,7 +163,7 @@ fn run(
             server_id: server_id(seed),
             host: address.ip().to_string(),
             port: address.port(),
-            start_unix_seconds: unix_seconds(),
+            start_unix_nanos: unix_nanos(),
             ..Options::default()
         };
         let faults = Faults::new(&scenario.settings.faults, 0);
@@ -201,9 +201,10 @@ fn server_id(seed: Seed) -> String {
 }
 
 /// Now, as a calendar has it.
-fn unix_seconds() -> u64 {
+fn unix_nanos() -> u64 {
     let now = std::time::UNIX_EPOCH.elapsed();
-    now.map_or(0, |since| since.as_secs())
+    let nanos = now.map_or(0, |since| since.as_nanos());
+    u64::try_from(nanos).unwrap_or(u64::MAX)
 }
 
 /// What a served run was, and what it saw.

@@ -1,7 +1,7 @@
 //! Which cases go to which server: servers of our own for each set of batch limits, or the one
 //! given. Most of a case is quiet time, so several servers of our own run side by side.
 //!
-//! Leans on `local` and `real`, and on `model`.
+//! Leans on `local`, `served` and `real`, and on `model`.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,6 +15,7 @@ use super::local;
 use super::model::{self, Model};
 use super::real::Real;
 use super::run::{Peer, Stop};
+use super::served;
 use super::vector::Case;
 use super::{Against, NamedCase, Options};
 use crate::live::Server;
@@ -47,6 +48,7 @@ pub(super) fn for_each_case<T: Send>(
 ) -> Result<(), Stop> {
     match &options.against {
         Against::Model => on_model(cases, options, work, done),
+        Against::Served => on_served_models(cases, options, work, done),
         Against::Local => on_local_servers(cases, options, work, done),
         Against::Server(address) => on_given_server(address, cases, options, work, done),
     }
@@ -83,7 +85,12 @@ fn on_given_server<T>(
     for (index, named) in cases.iter().enumerate() {
         let case = named.case;
         let why = if case.server_batch_limits.is_some() {
-            Some("needs a server with batch limits of its own: use --against local".to_owned())
+            let own = if real.is_model() { "serve" } else { "local" };
+            Some(format!(
+                "needs a server with batch limits of its own: use --against {own}"
+            ))
+        } else if let Some(why) = model::refuses(case).filter(|_| real.is_model()) {
+            Some(why)
         } else if case.replicas > 1 && !real.is_clustered() {
             Some(format!("needs a cluster of {}", case.replicas))
         } else {
@@ -97,9 +104,17 @@ fn on_given_server<T>(
     Ok(())
 }
 
+/// What is started for a group of cases.
+enum Start {
+    /// A nats-server.
+    Binary(Server),
+    /// The model behind a socket.
+    Model,
+}
+
 /// Cases that one server can run: same version, same replicas, same limits.
 struct Group {
-    server: Server,
+    start: Start,
     replicas: u64,
     limits: Option<Map<String, Value>>,
     members: Vec<usize>,
@@ -147,14 +162,14 @@ fn groups(
             continue;
         }
         let fitting = groups.iter_mut().find(|group| {
-            group.server == server
+            matches!(&group.start, Start::Binary(own) if *own == server)
                 && group.replicas == case.replicas
                 && group.limits == case.server_batch_limits
         });
         match fitting {
             Some(group) => group.members.push(index),
             None => groups.push(Group {
-                server,
+                start: Start::Binary(server),
                 replicas: case.replicas,
                 limits: case.server_batch_limits.clone(),
                 members: vec![index],
@@ -178,6 +193,45 @@ fn on_local_servers<T: Send>(
     done: &mut Done<'_, T>,
 ) -> Result<(), Stop> {
     let groups = groups(cases, options, &mut |index, why| done(index, Err(why)))?;
+    run_groups(groups, cases, options, work, done)
+}
+
+/// The served model is started once for each set of limits.
+fn on_served_models<T: Send>(
+    cases: &[NamedCase<'_>],
+    options: &Options,
+    work: &Work<'_, T>,
+    done: &mut Done<'_, T>,
+) -> Result<(), Stop> {
+    check_version(model::VERSION, options)?;
+    let mut groups: Vec<Group> = Vec::new();
+    for (index, NamedCase { case, .. }) in cases.iter().enumerate() {
+        if let Some(why) = model::refuses(case) {
+            done(index, Err(why));
+            continue;
+        }
+        let limits = &case.server_batch_limits;
+        match groups.iter_mut().find(|group| group.limits == *limits) {
+            Some(group) => group.members.push(index),
+            None => groups.push(Group {
+                start: Start::Model,
+                replicas: 1,
+                limits: limits.clone(),
+                members: vec![index],
+            }),
+        }
+    }
+    run_groups(groups, cases, options, work, done)
+}
+
+/// Runs each group on servers of its own, several side by side.
+fn run_groups<T: Send>(
+    groups: Vec<Group>,
+    cases: &[NamedCase<'_>],
+    options: &Options,
+    work: &Work<'_, T>,
+    done: &mut Done<'_, T>,
+) -> Result<(), Stop> {
     let stopped = AtomicBool::new(false);
     for group in groups {
         let shards = side_by_side(group.replicas).min(group.members.len().max(1));
@@ -228,12 +282,16 @@ struct Shard<'a> {
 impl Shard<'_> {
     fn run<T>(&self, work: &Work<'_, T>, sender: &mpsc::Sender<Report<T>>) -> Result<(), Stop> {
         let Group {
-            server,
+            start,
             replicas,
             limits,
             ..
         } = self.group;
-        let mut started = local::start(&server.path, *replicas, limits.as_ref(), self.options)?;
+        let limits = limits.as_ref();
+        let mut started = match start {
+            Start::Binary(server) => local::start(&server.path, *replicas, limits, self.options)?,
+            Start::Model => served::start(limits, self.options)?,
+        };
         let version = started.real.version();
         while !self.stopped.load(Ordering::Relaxed) {
             let position = self.next.fetch_add(1, Ordering::Relaxed);

@@ -11,6 +11,7 @@ use super::Options;
 use super::connection::Address;
 use super::real::Real;
 use super::run::Stop;
+use super::served::ServedModel;
 use crate::live::{
     DEFAULT_VERSION, LocalServers, Options as StartOptions, Server, Surroundings, find_server,
 };
@@ -41,8 +42,27 @@ pub fn find(
 pub(super) struct Started {
     /// The connection.
     pub(super) real: Real,
-    // Behind the connection, so that it goes after it.
-    _servers: LocalServers,
+    // Behind the connection, so that they go after it.
+    _servers: Servers,
+}
+
+/// What runs for a [`Started`], and ends with it.
+pub(super) enum Servers {
+    /// Processes.
+    Processes(#[expect(dead_code, reason = "ended when dropped")] LocalServers),
+    /// The model, on a thread.
+    Model(#[expect(dead_code, reason = "ended when dropped")] ServedModel),
+}
+
+impl Started {
+    /// A connection to the server at `url`, which `servers` run.
+    pub(super) fn connect(url: &str, servers: Servers, options: &Options) -> Result<Self, Stop> {
+        let address = Address::parse(url).map_err(Stop::Surroundings)?;
+        Ok(Self {
+            real: Real::connect(&address, options.interrupt.clone())?,
+            _servers: servers,
+        })
+    }
 }
 
 /// Starts servers with these options under `jetstream { limits { batch { … } } }`.
@@ -62,11 +82,7 @@ pub(super) fn start(
     let servers = LocalServers::start(count, &start_options)
         .map_err(|error| broken(format!("cannot start {}: {error}", binary.display())))?;
     let url = servers.urls().first().cloned().unwrap_or_default();
-    let address = Address::parse(&url).map_err(broken)?;
-    Ok(Started {
-        real: Real::connect(&address, options.interrupt.clone())?,
-        _servers: servers,
-    })
+    Started::connect(&url, Servers::Processes(servers), options)
 }
 
 /// Batch limits as a configuration file writes them.

@@ -18,6 +18,7 @@ mod parse;
 mod readback;
 mod real;
 mod run;
+mod served;
 pub mod vector;
 
 pub use connection::Address;
@@ -40,6 +41,8 @@ use vector::{Case, VectorFile};
 pub enum Against {
     /// The server model.
     Model,
+    /// The server model behind a socket, in real time.
+    Served,
     /// Servers that are started for the run.
     Local,
     /// A running server.

@@ -177,7 +177,7 @@ impl Default for Model {
 
 impl Peer for Model {
     fn open(&mut self, case: &Case) -> Result<Opened, Stop> {
-        *self = Self::with(server_model(case)?);
+        *self = Self::with(server_model(case.server_batch_limits.as_ref())?);
         self.connect(CALLER, &[(format!("{CALLER_INBOX}.>"), "1".to_owned())])?;
         self.connect(CLIENT, &subscriptions(case))?;
         let config = Value::Object(case.initial_config.clone()).to_string();
@@ -238,10 +238,10 @@ impl Peer for Model {
     }
 }
 
-/// The model with the batch limits of the case.
-fn server_model(case: &Case) -> Result<ServerModel, Stop> {
+/// The model with these batch limits.
+pub(super) fn server_model(limits: Option<&Map<String, Value>>) -> Result<ServerModel, Stop> {
     let mut model = ServerModel::default();
-    let Some(limits) = &case.server_batch_limits else {
+    let Some(limits) = limits else {
         return Ok(model);
     };
     let number = |key: &str| {

@@ -71,6 +71,12 @@ impl Real {
         version.unwrap_or("unknown").to_owned()
     }
 
+    /// Whether the server is our model, served.
+    pub fn is_model(&self) -> bool {
+        let built = self.api.info().get("go").and_then(Value::as_str);
+        built.is_some_and(|built| built.starts_with("tidegate"))
+    }
+
     /// Whether the server is part of a cluster.
     pub fn is_clustered(&self) -> bool {
         self.api.info().get("cluster").is_some()

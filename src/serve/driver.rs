@@ -235,7 +235,7 @@ impl Shared {
 
     /// After something came in: what follows from it at once, and the timers' task for the rest.
     fn pass_what_is_due(&self) {
-        if self.clock.slack() > Time::ZERO && self.hub.borrow().due() <= self.horizon() {
+        if self.hub.borrow().due() <= self.horizon() {
             self.pass();
         }
         self.look_again();

@@ -26,6 +26,9 @@ use crate::server::{Action, Input, Server, Source};
 /// should it be asked once more.
 pub type Numbering = Box<dyn FnMut(BatchHandle, &str) -> BatchNumber>;
 
+/// Says which publisher of the run connects from this address.
+pub type Hosts = Box<dyn FnMut(&str) -> PublisherId>;
+
 /// Most numbers of batches that are remembered; of more, the oldest batch is asked for again.
 const NUMBERS_MAX: usize = 1 << 20;
 
@@ -40,6 +43,7 @@ pub struct Hub {
     coin: Generator,
     numbering: Numbering,
     numbers: BTreeMap<BatchHandle, BatchNumber>,
+    hosts: Option<Hosts>,
     /// By connection: its number among those that published to a batch.
     publishers: BTreeMap<ConnectionId, PublisherId>,
     observer: Box<dyn Observer>,
@@ -110,6 +114,7 @@ impl Hub {
             coin: seed.generator("coin", 0),
             numbering: Box::new(|handle, _| BatchNumber(handle.0)),
             numbers: BTreeMap::new(),
+            hosts: None,
             publishers: BTreeMap::new(),
             observer,
             tally: Tally::default(),
@@ -123,6 +128,12 @@ impl Hub {
     /// From now on `numbering` gives batches their numbers.
     pub fn number_batches(&mut self, numbering: Numbering) {
         self.numbering = numbering;
+    }
+
+    /// From now on `hosts` says which publisher a connection is, by the address that it comes from;
+    /// without, publishers are counted as they first publish to a batch.
+    pub fn name_publishers(&mut self, hosts: Hosts) {
+        self.hosts = Some(hosts);
     }
 
     /// The modelled server.
@@ -159,6 +170,9 @@ impl Hub {
             return false;
         }
         self.tally.connections += 1;
+        if let Some(hosts) = &mut self.hosts {
+            self.publishers.insert(id, hosts(client_ip));
+        }
         self.front.connect(self.now, id, client_ip, &mut self.ports);
         true
     }

@@ -14,5 +14,5 @@ mod tally;
 
 pub use clock::{Clock, RealClock};
 pub use driver::serve;
-pub use hub::{Hub, Numbering};
+pub use hub::{Hosts, Hub, Numbering};
 pub use tally::{Frames, Tally};

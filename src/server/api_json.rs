@@ -4,6 +4,7 @@
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 pub use super::api_print::{Edge, print};
 
@@ -99,7 +100,7 @@ fn read(call: ApiCall, stream: &str, body: &[u8]) -> Result<ApiRequest, ApiFailu
         ApiCall::Update => ApiRequest::Update(config(None, body)?),
         ApiCall::Delete => ApiRequest::Delete { stream: named },
         ApiCall::Info => {
-            let info: InfoJson = json_or_default(body)?;
+            let info: InfoJson = json(body)?;
             ApiRequest::Info {
                 stream: named,
                 details: InfoDetails {
@@ -111,7 +112,7 @@ fn read(call: ApiCall, stream: &str, body: &[u8]) -> Result<ApiRequest, ApiFailu
         }
         ApiCall::StepDown => ApiRequest::StepDown { stream: named },
         ApiCall::Purge => {
-            let purge: PurgeJson = json_or_default(body)?;
+            let purge: PurgeJson = json(body)?;
             ApiRequest::Purge {
                 stream: named,
                 purge: Purge {
@@ -126,7 +127,7 @@ fn read(call: ApiCall, stream: &str, body: &[u8]) -> Result<ApiRequest, ApiFailu
             which: which(body)?,
         },
         ApiCall::MessageDelete => {
-            let wanted: MessageJson = json_or_default(body)?;
+            let wanted: MessageJson = json(body)?;
             ApiRequest::MessageDelete {
                 stream: named,
                 sequence: StreamSequence(wanted.seq.filter(|seq| *seq > 0).ok_or_else(bad)?),
@@ -146,22 +147,31 @@ fn read(call: ApiCall, stream: &str, body: &[u8]) -> Result<ApiRequest, ApiFailu
     })
 }
 
-fn json<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiFailure> {
-    serde_json::from_slice(body)
-        .map_err(|error| ApiFailure::new(400, 10025, &format!("invalid JSON: {error}")))
+/// Reads a body; one that is empty or `null` asks for nothing special.
+fn json<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiFailure> {
+    if body.is_empty() {
+        return Ok(T::default());
+    }
+    lenient(body).map_err(|error| ApiFailure::new(400, 10025, &format!("invalid JSON: {error}")))
 }
 
-/// An empty body asks for nothing special.
-fn json_or_default<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiFailure> {
-    if body.is_empty() {
-        Ok(T::default())
-    } else {
-        json(body)
+/// Reads JSON as Go reads it into a struct: what is `null`, all of it or a field, counts as absent.
+///
+/// # Errors
+/// It is no JSON, or of another shape.
+pub(super) fn lenient<T: DeserializeOwned + Default>(body: &[u8]) -> serde_json::Result<T> {
+    let mut value: Value = serde_json::from_slice(body)?;
+    match &mut value {
+        Value::Null => return Ok(T::default()),
+        Value::Object(fields) => fields.retain(|_, field| !field.is_null()),
+        // A list would do for serde, in the order of the fields.
+        _ => return Err(serde::de::Error::custom("it is no object")),
     }
+    serde_json::from_value(value)
 }
 
 fn page(body: &[u8]) -> Result<Page, ApiFailure> {
-    let page: PageJson = json_or_default(body)?;
+    let page: PageJson = json(body)?;
     Ok(Page {
         subject: page.subject.filter(|subject| !subject.is_empty()),
         offset: page.offset,
@@ -170,7 +180,7 @@ fn page(body: &[u8]) -> Result<Page, ApiFailure> {
 
 /// A configuration; `stream`: the name that it must have.
 fn config(stream: Option<&str>, body: &[u8]) -> Result<StreamConfig, ApiFailure> {
-    let config: StreamConfig = json_or_default(body)?;
+    let config: StreamConfig = json(body)?;
     if stream.is_some_and(|stream| config.name != stream) {
         return Err(ApiFailure::new(
             400,
@@ -182,7 +192,7 @@ fn config(stream: Option<&str>, body: &[u8]) -> Result<StreamConfig, ApiFailure>
 }
 
 fn which(body: &[u8]) -> Result<Which, ApiFailure> {
-    let wanted: MessageJson = json_or_default(body)?;
+    let wanted: MessageJson = json(body)?;
     let text = |text: Option<String>| text.filter(|text| !text.is_empty());
     let sequence = wanted.seq.filter(|sequence| *sequence > 0);
     match (
@@ -238,10 +248,10 @@ mod tests {
     use crate::machine::Time;
     use crate::nats::error_code::ErrorCode;
     use crate::server::{Server, ServerModel};
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     const EDGE: Edge<'_> = Edge {
-        start_unix_seconds: 1_800_000_000,
+        start_unix_nanos: 1_800_000_000_000_000_000,
         calls: (0, 0),
         payload: &|message| Some(vec![b'x'; message.payload.bytes as usize].into()),
     };

@@ -17,8 +17,8 @@ use crate::stream::config::StreamConfig;
 
 /// What the text of an answer needs beside the answer.
 pub struct Edge<'a> {
-    /// Seconds since 1970 at the start of the run: times of the run count from there.
-    pub start_unix_seconds: u64,
+    /// Nanoseconds since 1970 at the start of the run: times of the run count from there.
+    pub start_unix_nanos: u64,
     /// Calls answered until now, and those that failed.
     pub calls: (u64, u64),
     /// The bytes of a message, of which the stream keeps only length and digest; `None` if they
@@ -290,7 +290,7 @@ const fn is_zero(value: &u64) -> bool {
 
 impl<'a> StreamJson<'a> {
     fn new(info: &'a StreamInfo, edge: &Edge<'_>) -> Self {
-        let stamp = |at| stamp::print(edge.start_unix_seconds, at);
+        let stamp = |at| stamp::print(edge.start_unix_nanos, at);
         Self {
             config: &info.config,
             created: stamp(Some(info.created)),
@@ -338,7 +338,7 @@ impl<'a> MessageJson<'a> {
                 .as_deref()
                 .map(|headers| STANDARD.encode(block(headers))),
             data,
-            time: stamp::print(edge.start_unix_seconds, Some(message.at)),
+            time: stamp::print(edge.start_unix_nanos, Some(message.at)),
         })
     }
 }

@@ -9,13 +9,13 @@ const DAY_SECONDS: u64 = 86_400;
 /// Days from the first of March of year 0 to 1970-01-01.
 const DAYS_TO_1970: u64 = 719_468;
 
-/// A moment of a run that began `start_unix_seconds` after 1970, in UTC; year 1 for none.
-pub fn print(start_unix_seconds: u64, at: Option<Time>) -> String {
+/// A moment of a run that began so many nanoseconds after 1970, in UTC; year 1 for none.
+pub fn print(start_unix_nanos: u64, at: Option<Time>) -> String {
     let Some(at) = at else {
         return "0001-01-01T00:00:00Z".to_owned();
     };
-    let nanos = at.as_nanos() % SECOND_NANOS;
-    let seconds = start_unix_seconds.saturating_add(at.as_nanos() / SECOND_NANOS);
+    let since_1970 = start_unix_nanos.saturating_add(at.as_nanos());
+    let (seconds, nanos) = (since_1970 / SECOND_NANOS, since_1970 % SECOND_NANOS);
     let (year, month, day) = date(seconds / DAY_SECONDS);
     let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
     let mut text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}");
@@ -29,7 +29,7 @@ pub fn print(start_unix_seconds: u64, at: Option<Time>) -> String {
 
 /// Reads such a moment, in any zone: zero for one before the start of the run, never for one that
 /// is too far away. `None`: the text has another form.
-pub fn parse(start_unix_seconds: u64, text: &str) -> Option<Time> {
+pub fn parse(start_unix_nanos: u64, text: &str) -> Option<Time> {
     let (date, rest) = text.split_once(['T', 't'])?;
     let mut parts = date.split('-').map(|part| number(part, 4));
     let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
@@ -49,8 +49,8 @@ pub fn parse(start_unix_seconds: u64, text: &str) -> Option<Time> {
     let seconds = days(year, month, day) * i128::from(DAY_SECONDS)
         + i128::from(hour * 3_600 + minute * 60 + second)
         - zone_seconds(zone)?;
-    let nanos = (seconds - i128::from(start_unix_seconds)) * i128::from(SECOND_NANOS)
-        + i128::from(fraction_nanos(fraction)?);
+    let nanos = seconds * i128::from(SECOND_NANOS) + i128::from(fraction_nanos(fraction)?)
+        - i128::from(start_unix_nanos);
     let nanos = u64::try_from(nanos.max(0)).unwrap_or(u64::MAX);
     Some(Time::from_nanos(nanos))
 }
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn what_is_printed_reads_back() {
-        let start = 1_800_000_000;
+        let start = 1_800_000_000_000_000_000;
         for nanos in [
             0,
             1,
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn other_forms_zones_and_far_moments() {
-        let start = 1_800_000_000;
+        let start = 1_800_000_000_000_000_000;
         assert_eq!(parse(start, "2020-01-01T00:00:00Z"), Some(Time::ZERO));
         let one = Some(Time::from_millis(1_250));
         assert_eq!(parse(start, "2027-01-15T10:00:01.25+02:00"), one);

@@ -78,7 +78,7 @@ impl Front {
         self.calls.1 += u64::from(answer.is_err());
         let contents = &self.contents;
         let edge = Edge {
-            start_unix_seconds: self.options.start_unix_seconds,
+            start_unix_nanos: self.options.start_unix_nanos,
             calls: self.calls,
             payload: &|message: &StoredMessage| contents.get(message.stream, message.sequence),
         };

@@ -17,6 +17,8 @@ use crate::nats::wire::{ClientFrame, Decoder, Limits, Token};
 pub(super) struct ClientOptions {
     /// Each frame is answered by `+OK`.
     pub(super) verbose: bool,
+    /// It wants to hear of subjects that are none to publish to.
+    pub(super) pedantic: bool,
     /// The client hears its own messages.
     pub(super) echo: bool,
     /// It takes header blocks.
@@ -59,8 +61,10 @@ pub(super) struct Route {
     pub(super) routing: u64,
     /// Of the subscriptions.
     pub(super) interest: u64,
-    /// The subject is one to publish to; it may still lead somewhere if not.
+    /// The subject is one to publish to. A wildcard leads somewhere all the same.
     pub(super) is_valid: bool,
+    /// It has no empty token, with which it leads nowhere.
+    pub(super) is_whole: bool,
     pub(super) stream: Option<StreamRoute>,
     pub(super) subscriptions: Arc<[u64]>,
 }
@@ -83,6 +87,7 @@ impl Connection {
             // As nats-server takes a client that has not said anything.
             options: ClientOptions {
                 verbose: true,
+                pedantic: true,
                 echo: true,
                 headers: false,
                 no_responders: false,

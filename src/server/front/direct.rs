@@ -13,6 +13,7 @@ use super::{Front, FrontAction, Options};
 use crate::machine::Sink;
 use crate::nats::header::{HeaderBlock, Headers, REQUIRED_API_LEVEL, Status};
 use crate::nats::{StreamSequence, wire};
+use crate::server::api_json::lenient;
 use crate::server::{Server, stamp};
 use crate::stream::Stream;
 use crate::stream::config::Storage;
@@ -114,15 +115,13 @@ fn request(subject: Option<&str>, body: &[u8], options: &Options) -> Result<Requ
     } else if body.is_empty() {
         return Err("Empty Request");
     } else {
-        let is_object = body.trim_ascii_start().starts_with(b"{");
-        let read = is_object.then(|| serde_json::from_slice::<Request>(body).ok());
-        read.flatten().ok_or("Malformed Request")?
+        lenient(body).map_err(|_| "Malformed Request")?
     };
     if let Some(subject) = subject {
         subject.clone_into(&mut request.last_by_subj);
     }
     let times = [&request.start_time, &request.up_to_time];
-    let is_time = |text: &String| stamp::parse(options.start_unix_seconds, text).is_some();
+    let is_time = |text: &String| stamp::parse(options.start_unix_nanos, text).is_some();
     if !times.into_iter().flatten().all(is_time) {
         return Err("Malformed Request");
     }
@@ -193,7 +192,7 @@ impl Reader<'_> {
     }
 
     fn first_since(&self, text: &str) -> StreamSequence {
-        let at = stamp::parse(self.front.options.start_unix_seconds, text);
+        let at = stamp::parse(self.front.options.start_unix_nanos, text);
         self.stream.first_since(at.unwrap_or_default())
     }
 
@@ -318,7 +317,7 @@ impl Reader<'_> {
             .map_or(&[][..], Headers::lines);
         let mut lines = own.to_vec();
         let moment = log.stored_at(at).unwrap_or_default();
-        let moment = stamp::print(self.front.options.start_unix_seconds, Some(moment));
+        let moment = stamp::print(self.front.options.start_unix_nanos, Some(moment));
         lines.push(line("Nats-Stream", self.stream.name()));
         lines.push(line("Nats-Subject", &self.server.subject(record.subject)));
         lines.push(line("Nats-Sequence", &at));

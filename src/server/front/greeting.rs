@@ -22,7 +22,7 @@ pub(super) fn info(options: &Options, id: ConnectionId, client_ip: &str) -> Line
         "server_name": options.server_id,
         "version": VERSION,
         "proto": 1,
-        "go": "tidegate",
+        "go": concat!("tidegate ", env!("CARGO_PKG_VERSION")),
         "host": options.host,
         "port": options.port,
         "headers": true,
@@ -70,10 +70,9 @@ pub(super) fn connect(json: &str) -> Option<ClientOptions> {
     if connect.no_responders && !connect.headers {
         return None;
     }
-    // Pedantic checks of subjects are the same as those of anybody, on nats-server too.
-    let _ = connect.pedantic;
     Some(ClientOptions {
         verbose: connect.verbose,
+        pedantic: connect.pedantic,
         echo: connect.echo,
         headers: connect.headers,
         no_responders: connect.no_responders,
@@ -87,7 +86,7 @@ mod tests {
     #[test]
     fn what_a_client_leaves_out_is_the_servers_default() {
         let options = connect("{}").unwrap();
-        assert!(options.verbose && options.echo && !options.headers);
+        assert!(options.verbose && options.pedantic && options.echo && !options.headers);
         for bad in [
             "",
             "[]",

@@ -52,8 +52,8 @@ pub struct Options {
     pub host: String,
     /// Port that it listens on, shown to clients.
     pub port: u16,
-    /// Seconds since 1970 at the start of the run.
-    pub start_unix_seconds: u64,
+    /// Nanoseconds since 1970 at the start of the run.
+    pub start_unix_nanos: u64,
     /// Most bytes of header block and payload of one message.
     pub max_payload_bytes: usize,
     /// Most bytes of arguments on a control line.
@@ -83,7 +83,7 @@ impl Default for Options {
             server_id: "NTIDEGATE".to_owned(),
             host: "127.0.0.1".to_owned(),
             port: 4_222,
-            start_unix_seconds: 1_800_000_000,
+            start_unix_nanos: 1_800_000_000_000_000_000,
             max_payload_bytes: 1 << 20,
             control_line_bytes: 4_096,
             ping_interval: Time::from_secs(120),

@@ -40,7 +40,7 @@ impl Front {
         let Some(route) = self.route(server, id, publish) else {
             return;
         };
-        if !route.is_valid {
+        if !route.is_valid && options.pedantic {
             self.switch.error(id, "Invalid Publish Subject", out);
         }
         let mut heard = 0;
@@ -57,7 +57,7 @@ impl Front {
         }
         if let Some(stream) = &route.stream {
             self.pass_to_stream(server, id, publish, stream, out);
-        } else if self.pass_to_api(server, id, publish, out) || heard > 0 {
+        } else if (route.is_whole && self.pass_to_api(server, id, publish, out)) || heard > 0 {
             // Somebody listens.
         } else {
             self.nobody_listens(id, publish, out);
@@ -94,6 +94,7 @@ impl Front {
             routing,
             interest,
             is_valid: subject::check_publish(text).is_ok(),
+            is_whole,
             stream: stream.map(|(subject, stream)| StreamRoute {
                 subject,
                 number: stream.number(),
@@ -174,7 +175,7 @@ impl Front {
         let Some(call) = text.strip_prefix(api_json::PREFIX) else {
             return false;
         };
-        if call.starts_with(NEXT_MESSAGE) || subject::check_publish(text).is_err() {
+        if call.starts_with(NEXT_MESSAGE) {
             return false;
         }
         if let Some(direct) = call.strip_prefix(DIRECT_GET) {

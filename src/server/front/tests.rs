@@ -162,6 +162,11 @@ fn frames_are_answered_as_by_the_real_server() {
             "-ERR 'Invalid Publish Subject'\r\n-ERR 'Invalid Publish Subject'\r\nMSG a.* 1 1\r\nx\r\n",
         ),
         (
+            r#"CONNECT {"verbose":false,"pedantic":false}"#,
+            "SUB > 1\r\nPUB a..b 1\r\nx\r\nPUB a.* 1\r\nx\r\n",
+            "MSG a.* 1 1\r\nx\r\n",
+        ),
+        (
             r#"CONNECT {"verbose":false,"echo":false}"#,
             "SUB a 1\r\nPUB a 1\r\nx\r\n",
             "",
@@ -549,12 +554,18 @@ fn the_api_answers_what_the_tools_ask() {
             "10012",
         ),
         (
+            "CONSUMER.CREATE.S.c.t.>",
+            "{}",
+            &["/error/err_code"],
+            "10012",
+        ),
+        (
             "CONSUMER.NAMES.N",
             "",
             &["/error/err_code", "/consumers"],
             "10059 []",
         ),
-        ("INFO", "", &["/api/total", "/api/errors"], "23 11"),
+        ("INFO", "", &["/api/total", "/api/errors"], "24 12"),
     ] {
         let answer = lab.call(subject, body);
         assert_eq!(pick(&answer, keys), expected, "{subject} {body}: {answer}");
@@ -567,6 +578,16 @@ fn the_api_answers_what_the_tools_ask() {
     );
     let heard = lab.say(9, "PUB $JS.API.CONSUMER.MSG.NEXT.S.c api.r 0\r\n\r\n");
     assert!(heard.contains("NATS/1.0 503"), "{heard}");
+}
+
+#[test]
+fn what_is_null_is_absent() {
+    let mut lab = Lab::new();
+    lab.stream(r#"{"name":"S","subjects":["t.>"],"metadata":null,"max_msgs":null}"#);
+    let answer = lab.call("STREAM.INFO.S", "null");
+    assert_eq!(answer["config"]["max_msgs"], -1, "{answer}");
+    let answer = lab.call("STREAM.NAMES", r#"{"subject":null,"offset":null}"#);
+    assert_eq!(answer["total"], 1, "{answer}");
 }
 
 #[test]

@@ -1,0 +1,448 @@
+//! `tidegate serve` as clients meet it: the unmodified crates async-nats and jetstream-extra, recorded
+//! exchanges, faults, and the command line.
+//!
+//! Leans on the binary. Listens on 127.0.0.1 only, on free ports.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use async_nats::jetstream;
+use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
+use futures_util::StreamExt as _;
+use jetstream_extra::batch_publish_fast::{FastPublishErrorKind, FastPublishExt as _, GapMode};
+use serde_json::Value;
+
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A file with one stream `S` on `t.>`, and more.
+fn file(directory: &Path, more: &str) -> String {
+    let text = format!(
+        "format = 1\nabout = \"served\"\n[stream]\nname = \"S\"\nsubjects = [\"t.>\"]\n\
+         [[publishers]]\ncount = 2\nsubject = \"t.a\"\n{more}"
+    );
+    let path = directory.join("served.toml");
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// A server under test; killed when dropped.
+struct Served {
+    child: Child,
+    url: String,
+    stdout: BufReader<std::process::ChildStdout>,
+}
+
+impl Served {
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .arg("serve")
+            .args(arguments)
+            .args(["--listen", "127.0.0.1:0"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        let Some(url) = line.trim().strip_prefix("listening on ") else {
+            let mut stderr = String::new();
+            let _ = child.stderr.take().unwrap().read_to_string(&mut stderr);
+            panic!("{line:?} {stderr}");
+        };
+        Self {
+            url: url.to_owned(),
+            child,
+            stdout,
+        }
+    }
+
+    /// With a file that holds one stream and `more`.
+    fn with(more: &str) -> (Self, tempfile::TempDir) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = file(directory.path(), more);
+        (Self::start(&[&path]), directory)
+    }
+
+    async fn client(&self) -> async_nats::Client {
+        tokio::time::timeout(PATIENCE, async_nats::connect(&self.url))
+            .await
+            .unwrap()
+            .unwrap()
+    }
+
+    /// Stops it by a signal: exit code and the rest of stdout.
+    fn stop(&mut self, signal: rustix::process::Signal) -> (Option<i32>, String) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).unwrap();
+        let mut rest = String::new();
+        self.stdout.read_to_string(&mut rest).unwrap();
+        (self.child.wait().unwrap().code(), rest)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async { tokio::time::timeout(PATIENCE, work).await.expect("in time") })
+}
+
+#[test]
+fn async_nats_finds_a_server_there() {
+    let (served, _directory) = Served::with("");
+    block_on(async {
+        let client = served.client().await;
+        assert_eq!(client.server_info().version, "2.15.1");
+        // Core: wildcards, request and reply, nobody there.
+        let mut all = client.subscribe("core.>").await.unwrap();
+        let mut service = client.subscribe("service").await.unwrap();
+        client.publish("core.a.b", "hello".into()).await.unwrap();
+        let heard = all.next().await.unwrap();
+        assert_eq!(
+            (heard.subject.as_str(), &heard.payload[..]),
+            ("core.a.b", &b"hello"[..])
+        );
+        let answering = async {
+            let request = service.next().await.unwrap();
+            let reply = request.reply.unwrap();
+            client.publish(reply, "pong".into()).await.unwrap();
+        };
+        let (answer, ()) = tokio::join!(client.request("service", "ping".into()), answering);
+        assert_eq!(&answer.unwrap().payload[..], b"pong");
+        let nobody = client.request("nobody", "".into()).await.unwrap_err();
+        assert_eq!(nobody.kind(), async_nats::RequestErrorKind::NoResponders);
+
+        // JetStream: the file's stream, and one of the client's own.
+        let context = jetstream::new(client.clone());
+        let stream = context.get_stream("S").await.unwrap();
+        assert_eq!(stream.cached_info().config.subjects, ["t.>"]);
+        let own = context
+            .create_stream(Config {
+                name: "OWN".to_owned(),
+                subjects: vec!["own.*".to_owned()],
+                storage: StorageType::Memory,
+                discard: DiscardPolicy::New,
+                allow_direct: true,
+                ..Config::default()
+            })
+            .await
+            .unwrap();
+        let mut headers = async_nats::HeaderMap::new();
+        headers.insert("Nats-Msg-Id", "one");
+        headers.insert("Key", "value");
+        for duplicate in [false, true] {
+            let ack = context
+                .publish_with_headers("own.a", headers.clone(), "content".into())
+                .await
+                .unwrap()
+                .await
+                .unwrap();
+            assert_eq!((ack.sequence, ack.duplicate), (1, duplicate));
+        }
+        context
+            .publish("own.b", "second".into())
+            .await
+            .unwrap()
+            .await
+            .unwrap();
+        let raw = own.get_raw_message(1).await.unwrap();
+        assert_eq!(
+            (&raw.payload[..], raw.subject.as_str()),
+            (&b"content"[..], "own.a")
+        );
+        assert_eq!(raw.headers.get("Key").unwrap().as_str(), "value");
+        let direct = own.direct_get_last_for_subject("own.b").await.unwrap();
+        assert_eq!((&direct.payload[..], direct.sequence), (&b"second"[..], 2));
+        assert_eq!(own.get_info().await.unwrap().state.messages, 2);
+        own.purge().await.unwrap();
+        assert_eq!(own.get_info().await.unwrap().state.messages, 0);
+        let names: Vec<String> = context.stream_names().map(Result::unwrap).collect().await;
+        assert_eq!(names, ["OWN", "S"]);
+        context.delete_stream("OWN").await.unwrap();
+        assert!(context.get_stream("OWN").await.is_err());
+        let refused = stream
+            .create_consumer(jetstream::consumer::pull::Config::default())
+            .await
+            .unwrap_err();
+        assert!(refused.to_string().contains("not modelled"), "{refused}");
+    });
+}
+
+/// A batch of the unmodified crate: its numbers, and its messages read back.
+#[test]
+fn jetstream_extra_publishes_a_batch() {
+    let (served, _directory) = Served::with("");
+    block_on(async {
+        let context = jetstream::new(served.client().await);
+        let mut batch = context.fast_publish().flow(10).build().unwrap();
+        for message in 1..=99 {
+            batch.add("t.a", message.to_string().into()).await.unwrap();
+        }
+        let ack = batch.commit("t.b", "100".into()).await.unwrap();
+        assert_eq!((ack.stream.as_str(), ack.sequence), ("S", 100));
+        let stream = context.get_stream("S").await.unwrap();
+        for sequence in [1, 50, 100] {
+            let message = stream.get_raw_message(sequence).await.unwrap();
+            assert_eq!(&message.payload[..], sequence.to_string().as_bytes());
+        }
+    });
+}
+
+/// The same program with and without a lost flow ack: what is lost is what the file says.
+#[test]
+fn a_fault_of_the_file_hits_the_frame_that_it_names() {
+    let fault = "[[faults]]\naction = \"drop\"\nframe = \"pub-ack\"\npublisher = 1\n";
+    for (more, lost) in [("", false), (fault, true)] {
+        let (mut served, _directory) = Served::with(more);
+        let results = block_on(async {
+            let mut results = Vec::new();
+            // One connection each: the first to publish to a batch is publisher 0.
+            for _ in 0..2 {
+                let context = jetstream::new(served.client().await);
+                let mut batch = context
+                    .fast_publish()
+                    .flow(10)
+                    .gap_mode(GapMode::Fail)
+                    .ack_timeout(Duration::from_millis(500))
+                    .build()
+                    .unwrap();
+                for _ in 0..5 {
+                    batch.add("t.a", "x".into()).await.unwrap();
+                }
+                let committed = batch.commit("t.a", "x".into()).await;
+                results.push(
+                    committed
+                        .map(|ack| ack.batch_size)
+                        .map_err(|error| error.kind()),
+                );
+            }
+            results
+        });
+        let second = if lost {
+            Err(FastPublishErrorKind::Timeout)
+        } else {
+            Ok(6)
+        };
+        assert_eq!(results, [Ok(6), second], "{more}");
+        let (code, text) = served.stop(rustix::process::Signal::INT);
+        assert_eq!(code, Some(0));
+        let faults = format!("{} fired, {} frames lost", u8::from(lost), u8::from(lost));
+        assert!(
+            text.contains(&faults) && text.contains("12 stored"),
+            "{text}"
+        );
+    }
+}
+
+/// While it is cut off nobody gets in; afterwards the client is back by itself.
+#[test]
+fn a_cut_ends_connections_and_lets_nobody_in() {
+    let cut = "[[faults]]\naction = \"cut\"\nfrom = \"500ms\"\nuntil = \"1500ms\"\n";
+    let (mut served, _directory) = Served::with(cut);
+    block_on(async {
+        let client = served.client().await;
+        let before = client.request("nobody", "".into()).await;
+        assert!(before.is_err());
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        let during = tokio::time::timeout(
+            Duration::from_millis(400),
+            async_nats::ConnectOptions::new().connect(&served.url),
+        );
+        assert!(!matches!(during.await, Ok(Ok(_))), "nobody gets in");
+        tokio::time::sleep(Duration::from_millis(1_200)).await;
+        let context = jetstream::new(served.client().await);
+        context.get_stream("S").await.unwrap();
+        // The client that was cut off connects again by itself.
+        client.flush().await.unwrap();
+    });
+    let (_, text) = served.stop(rustix::process::Signal::TERM);
+    assert!(text.contains("1 fired"), "{text}");
+}
+
+/// Held bytes arrive when the hold is over, and nothing is lost.
+#[test]
+fn a_hold_keeps_bytes_for_later() {
+    let hold = "[[faults]]\naction = \"hold\"\nfrom = \"300ms\"\nuntil = \"1300ms\"\n";
+    let (served, _directory) = Served::with(hold);
+    block_on(async {
+        let client = served.client().await;
+        let context = jetstream::new(client.clone());
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let publish = context
+            .publish("t.a", "x".into())
+            .await
+            .unwrap()
+            .into_future();
+        let mut publish = std::pin::pin!(publish);
+        let early = tokio::time::timeout(Duration::from_millis(300), &mut publish).await;
+        assert!(early.is_err(), "no answer while it is held");
+        assert_eq!(publish.await.unwrap().sequence, 1);
+    });
+}
+
+#[test]
+fn recorded_exchanges_come_out_over_the_socket() {
+    let vectors = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors/r1-2.15.1.json");
+    let conform = |against: &str| -> Value {
+        let output = tidegate(&["conform", vectors, "--json", "--against", against]);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{stderr}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    // On servers of its own, those with limits included: all that the model answers at all.
+    let served = conform("serve");
+    assert_eq!(served["failed"], serde_json::json!([]));
+    assert_eq!(served["passed"], 141);
+}
+
+/// A server that runs already takes the cases that want no limits of their own.
+#[test]
+fn conform_knows_a_served_model_by_its_greeting() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = "format = 1\nabout = \"x\"\n[[publishers]]\n";
+    let path = directory.path().join("served.toml");
+    std::fs::write(&path, text).unwrap();
+    let served = Served::start(&[path.to_str().unwrap()]);
+    let case = |name: &str, more: Value| {
+        let mut case = serde_json::json!({
+            "name": name,
+            "stream_config": { "name": "S", "subjects": ["t.>"], "allow_batched": true },
+            "steps": [
+                { "publish": "t.a", "reply": "_INBOX.r" },
+                { "expect": [{ "to": "r", "body": { "stream": "S", "seq": 1 } }] },
+            ],
+        });
+        case.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        case
+    };
+    let limits = serde_json::json!({ "server_batch_limits": { "max_inflight_per_stream": 1 } });
+    let file = serde_json::json!({
+        "server_version": "2.15.1", "replicas": 1,
+        "cases": [
+            case("fi-plain", serde_json::json!({})),
+            case("at-none", serde_json::json!({})),
+            case("fi-limits", limits),
+        ],
+    });
+    let vectors = directory.path().join("cases.json");
+    std::fs::write(&vectors, file.to_string()).unwrap();
+    let vectors = vectors.to_str().unwrap();
+    let output = tidegate(&["conform", vectors, "--json", "--against", &served.url]);
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&summary["passed"], &summary["failed"]),
+        (&1.into(), &serde_json::json!([]))
+    );
+    let why = summary["skipped"].to_string();
+    assert!(
+        why.contains("not modelled") && why.contains("--against serve"),
+        "{why}"
+    );
+}
+
+#[test]
+fn the_end_is_told_in_text_or_in_one_document() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = file(directory.path(), "");
+    let trace = directory.path().join("events.txt");
+    let mut served = Served::start(&[&path, "--trace", trace.to_str().unwrap(), "--seed", "7"]);
+    block_on(async {
+        let context = jetstream::new(served.client().await);
+        let mut batch = context.fast_publish().flow(2).build().unwrap();
+        batch.add("t.a", "x".into()).await.unwrap();
+        batch.close().await.unwrap();
+    });
+    let (code, text) = served.stop(rustix::process::Signal::TERM);
+    assert_eq!(code, Some(0));
+    assert!(
+        text.contains("seed 7") && text.contains("1 stored"),
+        "{text}"
+    );
+    let trace = std::fs::read_to_string(trace).unwrap();
+    for word in [
+        "BatchOpened",
+        "Stored",
+        "AckSent",
+        "PubAckSent",
+        "BatchForgotten",
+    ] {
+        assert!(trace.contains(word), "{word} in {trace}");
+    }
+
+    // With --json, where it listens is told on stderr.
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["serve", &path, "--json", "--listen", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    stderr.read_line(&mut line).unwrap();
+    assert!(line.starts_with("listening on nats://127.0.0.1:"), "{line}");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&document["world"], &document["seen"]["stored"]),
+        (&"served".into(), &0.into())
+    );
+    assert_eq!(document["streams"][0]["name"], "S");
+}
+
+fn tidegate(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn bad_files_and_taken_ports_are_told_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = file(directory.path(), "");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let replicas = ["serve", &path, "--set", "stream.replicas=3"];
+    let unknown = ["serve", &path, "--set", "server.nothing=3"];
+    for (arguments, code, words) in [
+        (
+            &["serve", &path, "--listen", &address][..],
+            3,
+            &[address.as_str(), "in use"][..],
+        ),
+        (&["serve", "nothing.toml"], 2, &["nothing.toml"]),
+        (&replicas, 2, &["stream.replicas", "1"]),
+        (&unknown, 2, &["server.nothing"]),
+        (&["serve", &path, "--speed", "0"], 2, &["0.001 to 1000"]),
+        (&["serve", &path, "--listen", "nowhere"], 2, &["nowhere"]),
+        (&["serve", &path, "--trace", &path], 2, &["--trace"]),
+    ] {
+        let output = tidegate(arguments);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{stderr}");
+        for word in words {
+            assert!(stderr.contains(word), "{word} in {stderr}");
+        }
+    }
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.starts_with("format = 1"), "the file is still there");
+}
