@@ -1274,6 +1274,9 @@ fn a_server_that_is_killed_ends_the_run_and_the_stream_is_named() {
     let result = bench.json("o/result.json");
     assert_eq!(result["partial"], true);
     assert_eq!(result["expected"], false);
+    // The load would go on for half a minute.
+    let ended_s = result["duration_ns"].as_u64().unwrap() / 1_000_000_000;
+    assert!(ended_s < 29, "{ended_s} s");
 }
 
 #[test]
