@@ -4,8 +4,6 @@
 //! Sources are parsed with `syn`, so that full paths count as well as `use` lines. Each rule is
 //! shown to object to a planted violation at the end of this file.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 mod common;
 
 use std::collections::BTreeSet;

@@ -38,8 +38,8 @@ Examples:
 Without --servers a nats-server of our own is started on 127.0.0.1 and removed afterwards. With
 --local 3 the stream has three replicas unless the file or --set says stream.replicas. The stream is
 made as the file says and removed at the end; a stream of that name that is there already is used
-only if it is as the file says, and stays. Servers of our own get the limits that the file sets under
-[server]; servers of yours have their own.
+only if it is as the file says, and stays. Servers of our own get the limits that the file sets
+under [server]; servers of yours have their own.
 
 Exit codes: 0 the run did what its file expects, 1 it did not, 2 bad usage or input,
 3 the surroundings failed, 129, 130 and 143 ended by a signal after the partial result was written.";
@@ -97,7 +97,7 @@ pub(super) fn live(arguments: &LiveArguments) -> Result<(), Failure> {
     let scenarios = read(arguments, servers.kind())?;
     let files: Vec<&Scenario> = scenarios.iter().collect();
     let first = scenarios.first().map_or(0, |one| seed(arguments, one).0);
-    let mut output = Output::open(Wanted {
+    let mut output = Output::open(&Wanted {
         folder: arguments.out.as_deref(),
         json: arguments.json,
         ran: Ran {

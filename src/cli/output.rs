@@ -60,7 +60,7 @@ impl Output {
     ///
     /// # Errors
     /// It cannot be made or written.
-    pub(super) fn open(wanted: Wanted<'_>) -> Result<Self, Failure> {
+    pub(super) fn open(wanted: &Wanted<'_>) -> Result<Self, Failure> {
         let folder = match (wanted.folder, wanted.json) {
             (None, true) => None,
             (Some(named), _) => Some(named.to_owned()),

@@ -170,7 +170,7 @@ pub(super) fn sim(arguments: &SimArguments) -> Result<(), Failure> {
     }
     let files: Vec<&Scenario> = jobs.files.iter().map(|(one, _)| one).collect();
     let first = jobs.files.first().map_or(0, |(_, seed)| *seed);
-    let mut output = Output::open(Wanted {
+    let mut output = Output::open(&Wanted {
         folder: arguments.out.as_deref(),
         json: arguments.json,
         ran: Ran {

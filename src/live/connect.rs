@@ -183,7 +183,12 @@ impl Connection {
 
     /// Ends when the connection is lost: down for 2 s, with no server to go on with.
     pub async fn lost(&self) -> LiveError {
-        while !self.link.is_lost() {
+        self.lost_for(LOST_AFTER).await
+    }
+
+    /// Ends when the connection has been down for `span`.
+    pub async fn lost_for(&self, span: Duration) -> LiveError {
+        while !self.link.is_down_for(span) {
             tokio::time::sleep(LOOK_INTERVAL).await;
         }
         LiveError::Unreachable {
@@ -291,9 +296,9 @@ impl Link {
         }
     }
 
-    fn is_lost(&self) -> bool {
+    fn is_down_for(&self, span: Duration) -> bool {
         let down = self.down.lock().unwrap_or_else(PoisonError::into_inner);
-        down.is_some_and(|down| down.is_past(LOST_AFTER))
+        down.is_some_and(|down| down.is_past(span))
     }
 }
 

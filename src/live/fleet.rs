@@ -29,6 +29,8 @@ use crate::seed::Seed;
 const CONNECTING: usize = 32;
 /// Longest time for publishers to end their batches after a stop.
 const GRACE: Duration = Duration::from_secs(5);
+/// So long may publishers go on without a server: one that restarts is back by then.
+const WITHOUT_SERVER: Duration = Duration::from_secs(10);
 /// A reading of the clock serves so many messages more, unless there is a wait between them: about
 /// five microseconds, where reading it for each would take a twentieth of the whole cost.
 const READING_USES: u8 = 7;
@@ -52,6 +54,8 @@ pub(super) struct Published {
     /// A second signal came: nothing more is to be waited for.
     pub(super) hurried: bool,
     pub(super) failures: Vec<PublisherFailure>,
+    /// The servers are gone, and that ended it.
+    pub(super) lost: Option<LiveError>,
 }
 
 /// A publisher that a batch has ended.
@@ -214,11 +218,13 @@ impl Fleet {
     }
 
     /// Publishes until all are done, the time is over, or a signal comes; a second signal does not
-    /// wait for batches to end.
+    /// wait for batches to end. Ends as well when the connection `beside` those of the publishers
+    /// has found no server for 10 s.
     pub(super) async fn run(
         self,
         settings: &Settings,
         world: &LiveWorld<'_>,
+        beside: &Connection,
         interrupts: &mut Interrupts,
     ) -> Published {
         let mut crew: Vec<_> = self
@@ -253,7 +259,16 @@ impl Fleet {
             world.reading.set((Time::ZERO, 0));
             publishing.as_mut().poll(context)
         });
-        let (ended, hurried) = supervise(world, publishing, limit, interrupts).await;
+        let supervised = supervise(world, publishing, limit, interrupts);
+        // None of them could end a batch any more.
+        let ((ended, hurried), lost) = tokio::select! {
+            biased;
+            supervised = supervised => (supervised, None),
+            lost = beside.lost_for(WITHOUT_SERVER) => ((Ended::Complete, true), Some(lost)),
+        };
+        if lost.is_some() {
+            world.stop();
+        }
         let failures = crew
             .iter_mut()
             .filter_map(|(publisher, group, runner)| {
@@ -269,6 +284,7 @@ impl Fleet {
             ended,
             hurried,
             failures,
+            lost,
         }
     }
 }

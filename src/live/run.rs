@@ -87,7 +87,12 @@ pub async fn run(
         .map(|observer| &mut **observer as _)
         .collect();
     let world = LiveWorld::new(&mut observers);
-    let published = fleet.run(settings, &world, interrupts).await;
+    let published = fleet
+        .run(settings, &world, target.connection(), interrupts)
+        .await;
+    if let Some(lost) = published.lost {
+        return Err(lost);
+    }
     let mut ended = published.ended;
     let published_until = world.now();
     let mut found = None;

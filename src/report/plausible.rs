@@ -216,7 +216,8 @@ mod tests {
 
     #[test]
     fn what_contradicts_itself_is_one_clear_error() {
-        let cases: [(fn(&mut Value), &str); 8] = [
+        type Change = fn(&mut Value);
+        let cases: [(Change, &str); 8] = [
             (
                 |run| run["gap_rate"] = json!(1.5),
                 "gap_rate: 1.5 is above 1",

@@ -86,16 +86,14 @@ fn descend<'a>(file: &'a mut Value, path: &KeyPath) -> Result<&'a mut Value, Pro
 
 /// A list was asked for a key.
 fn no_item(here: &KeyPath, path: &KeyPath, position: usize) -> Problem {
-    let steps = path.steps().iter().skip(position);
     // A key goes behind the number; what was meant as a number, in its place.
     let is_key = |step: &Step| match step {
         Step::Key(name) => name.starts_with(|c: char| c.is_ascii_lowercase()) && name.len() > 1,
         Step::Index(_) => false,
     };
-    let rest = match path.steps().get(position) {
-        Some(first) if is_key(first) => steps.skip(0),
-        Some(_) | None => steps.skip(1),
-    };
+    let meant_as_number = path.steps().get(position).is_none_or(|step| !is_key(step));
+    let rest = position + usize::from(meant_as_number);
+    let rest = path.steps().iter().skip(rest);
     let example = rest.fold(here.index(0), |path, step| match step {
         Step::Key(name) => path.key(name),
         Step::Index(index) => path.index(*index),
