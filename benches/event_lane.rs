@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use tidegate::scenario::Scenario;
+use tidegate::scenario::{Lane, Scenario};
 use tidegate::seed::Seed;
 use tidegate::sim::{Outside, run};
 
@@ -57,7 +57,8 @@ fn measure(file: &str) -> (u64, f64) {
     };
     #[expect(clippy::disallowed_methods, reason = "wall time is what is measured")]
     let started = Instant::now();
-    let outcome = run(&scenario.settings, Seed(1), outside).expect("the benchmark's own file runs");
+    let outcome = run(&scenario.settings, Seed(1), Lane::Event, outside)
+        .expect("the benchmark's own file runs");
     let seconds = started.elapsed().as_secs_f64();
     assert!(
         outcome.seen.findings.violations.is_empty(),

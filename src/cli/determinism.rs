@@ -13,9 +13,9 @@ use serde::Serialize;
 use super::exit::Failure;
 use super::files;
 use super::interrupt::Interrupt;
+use super::lane::LaneArguments;
 use super::print;
-use super::sim::{Job, Jobs};
-use crate::report::{World, replay_command};
+use super::sim::{Job, Jobs, replay};
 use crate::scenario::Scenario;
 use crate::seed::Seed;
 use crate::sim::determinism::{
@@ -29,6 +29,8 @@ pub(super) struct TraceArguments {
     file: PathBuf,
     #[arg(long)]
     seed: u64,
+    #[command(flatten)]
+    lane: LaneArguments,
     #[arg(long = "set")]
     set: Vec<String>,
 }
@@ -52,13 +54,14 @@ struct Checked {
 /// Traces differ, no process can be started, or a signal came.
 pub(super) fn check_determinism(
     jobs: &Jobs,
+    lane: LaneArguments,
     set: &[String],
     json: bool,
     interrupt: &Interrupt,
 ) -> Result<(), Failure> {
     let mut all = Vec::new();
     for job in jobs.iter() {
-        let checked = check(job, set, interrupt)?;
+        let checked = check(job, lane, set, interrupt)?;
         if interrupt.signal().is_some() {
             break;
         }
@@ -100,14 +103,19 @@ pub(super) fn check_determinism(
     }
 }
 
-fn check(job: Job<'_>, set: &[String], interrupt: &Interrupt) -> Result<Checked, Failure> {
+fn check(
+    job: Job<'_>,
+    lane: LaneArguments,
+    set: &[String],
+    interrupt: &Interrupt,
+) -> Result<Checked, Failure> {
     let trace = || {
-        let lines = trace_in_a_thread(job.scenario.settings.clone(), job.seed);
+        let lines = trace_in_a_thread(job.scenario.settings.clone(), job.seed, job.lane);
         lines.take_while(|_| !interrupt.flag().load(Ordering::Relaxed))
     };
     let mut compared = compare(trace(), trace()).map_err(|difference| ("thread", difference));
     if compared.is_ok() {
-        let (mut child, out) = spawn_trace(job, set)?;
+        let (mut child, out) = spawn_trace(job, lane, set)?;
         let there = trace_from_a_process(BufReader::new(out))
             .take_while(|_| !interrupt.flag().load(Ordering::Relaxed));
         compared = compare(trace(), there).map_err(|difference| ("process", difference));
@@ -116,7 +124,7 @@ fn check(job: Job<'_>, set: &[String], interrupt: &Interrupt) -> Result<Checked,
         let _ = child.wait();
     }
     let (file, seed) = (job.scenario.file.clone(), job.seed.0);
-    let replay = replay_command(World::Sim, &file, seed, set) + " --check-determinism";
+    let replay = replay(job, lane, set) + " --check-determinism";
     Ok(Checked {
         file,
         seed,
@@ -142,13 +150,18 @@ fn told(other: &str, difference: Difference) -> String {
     )
 }
 
-fn spawn_trace(job: Job<'_>, set: &[String]) -> Result<(Child, ChildStdout), Failure> {
+fn spawn_trace(
+    job: Job<'_>,
+    lane: LaneArguments,
+    set: &[String],
+) -> Result<(Child, ChildStdout), Failure> {
     let failed = |error: std::io::Error| {
         Failure::Surroundings(format!("another process cannot be started: {error}"))
     };
     let program = std::env::current_exe().map_err(failed)?;
     let mut command = Command::new(program);
     command.args(["trace", "--seed", &job.seed.0.to_string()]);
+    command.args(lane.words());
     command.args(set.iter().map(|change| format!("--set={change}")));
     // A name that begins like an option stays a name.
     command.args(["--", &job.scenario.file]);
@@ -174,13 +187,15 @@ pub(super) fn trace(arguments: &TraceArguments) -> Result<(), Failure> {
     let mut scenario = Scenario::read(&names.remove(0))?;
     scenario.apply_set(&arguments.set)?;
     let stop = AtomicBool::new(false);
-    let mut writer = TraceWriter::new(BufWriter::new(std::io::stdout().lock()));
+    let mut writer = TraceWriter::new(BufWriter::new(std::io::stdout()));
     let outside = Outside {
         stop: &stop,
         progress: &mut |_| {},
         observer: Some(&mut writer),
     };
-    run(&scenario.settings, Seed(arguments.seed), outside)
+    let lane = arguments.lane.lane(&scenario.settings);
+    let lane = lane.map_err(Failure::Usage)?;
+    run(&scenario.settings, Seed(arguments.seed), lane, outside)
         .map_err(|error| Failure::Usage(format!("{}: {error}", scenario.file)))?;
     print::written(writer.finish().map(|_| ()))
 }

@@ -13,6 +13,7 @@ mod exit;
 mod files;
 mod folder;
 mod interrupt;
+mod lane;
 mod live;
 mod notes;
 mod output;

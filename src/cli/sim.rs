@@ -15,12 +15,13 @@ use super::exit::Failure;
 use super::files;
 use super::folder::Ran;
 use super::interrupt::Interrupt;
+use super::lane::LaneArguments;
 use super::output::{Output, Wanted};
 use super::progress::Progress;
 use super::record::{Run, record};
 use crate::event::Observer;
 use crate::report::{AtomicFile, RunResult, World, replay_command};
-use crate::scenario::Scenario;
+use crate::scenario::{Lane, Scenario};
 use crate::seed::Seed;
 use crate::sim::determinism::TraceWriter;
 use crate::sim::{Outside, SimError, run};
@@ -58,9 +59,8 @@ pub(super) struct SimArguments {
     /// Runs at the same time; the default is the number of cores
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     jobs: Option<u32>,
-    /// Lane: the pure machines on an event queue
-    #[arg(long, value_enum, default_value_t = Lane::Event)]
-    lane: Lane,
+    #[command(flatten)]
+    lane: LaneArguments,
     /// Change a key of the file, such as publishers.0.flow=50; repeatable
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -78,13 +78,6 @@ pub(super) struct SimArguments {
     check_determinism: bool,
 }
 
-/// How a world is simulated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Lane {
-    /// Pure machines on an event queue.
-    Event,
-}
-
 fn parse_range(text: &str) -> Result<(u64, u64), String> {
     let whole = |text: &str| text.trim().parse::<u64>().map_err(|_| ());
     let range = text
@@ -100,7 +93,7 @@ fn parse_range(text: &str) -> Result<(u64, u64), String> {
 
 /// The runs to do: each file with each of its seeds.
 pub(super) struct Jobs {
-    files: Vec<(Scenario, u64)>,
+    files: Vec<(Scenario, Lane, u64)>,
     seeds_of_each: u64,
 }
 
@@ -108,22 +101,24 @@ pub(super) struct Jobs {
 #[derive(Clone, Copy)]
 pub(super) struct Job<'a> {
     pub(super) scenario: &'a Scenario,
+    pub(super) lane: Lane,
     pub(super) seed: Seed,
 }
 
 impl Jobs {
     fn read(arguments: &SimArguments) -> Result<Self, Failure> {
-        let Lane::Event = arguments.lane;
         let mut scenarios = Vec::with_capacity(arguments.files.len());
         for file in files::named(&arguments.files)? {
             let mut scenario = Scenario::read(&file)?;
             scenario.apply_set(&arguments.set)?;
-            scenario.check_simulatable()?;
+            let lane = arguments.lane.lane(&scenario.settings);
+            let lane = lane.map_err(Failure::Usage)?;
+            scenario.check_simulatable(lane)?;
             let first = match arguments.seeds {
                 Some((first, _)) => first,
                 None => arguments.seed.unwrap_or(scenario.settings.seed),
             };
-            scenarios.push((scenario, first));
+            scenarios.push((scenario, lane, first));
         }
         Ok(Self {
             files: scenarios,
@@ -140,9 +135,10 @@ impl Jobs {
     fn get(&self, index: usize) -> Option<Job<'_>> {
         let index = index as u64;
         let file = usize::try_from(index / self.seeds_of_each).ok()?;
-        let (scenario, first) = self.files.get(file)?;
+        let (scenario, lane, first) = self.files.get(file)?;
         Some(Job {
             scenario,
+            lane: *lane,
             seed: Seed(first + index % self.seeds_of_each),
         })
     }
@@ -157,7 +153,13 @@ pub(super) fn sim(arguments: &SimArguments) -> Result<(), Failure> {
     let jobs = Jobs::read(arguments)?;
     let interrupt = Interrupt::catch()?;
     if arguments.check_determinism {
-        return check_determinism(&jobs, &arguments.set, arguments.json, &interrupt);
+        return check_determinism(
+            &jobs,
+            arguments.lane,
+            &arguments.set,
+            arguments.json,
+            &interrupt,
+        );
     }
     let runs = jobs.len();
     if arguments.trace.is_some() && runs > 1 {
@@ -168,8 +170,8 @@ pub(super) fn sim(arguments: &SimArguments) -> Result<(), Failure> {
     if let Some(trace) = &arguments.trace {
         files::check_output("--trace", trace, &arguments.files)?;
     }
-    let files: Vec<&Scenario> = jobs.files.iter().map(|(one, _)| one).collect();
-    let first = jobs.files.first().map_or(0, |(_, seed)| *seed);
+    let files: Vec<&Scenario> = jobs.files.iter().map(|(one, ..)| one).collect();
+    let first = jobs.files.first().map_or(0, |(.., seed)| *seed);
     let mut output = Output::open(&Wanted {
         folder: arguments.out.as_deref(),
         json: arguments.json,
@@ -191,7 +193,7 @@ pub(super) fn sim(arguments: &SimArguments) -> Result<(), Failure> {
         if index > 0 && interrupt.signal().is_some() {
             return None;
         }
-        let result = run_one(job, &arguments.set, &interrupt, &progress, &trace);
+        let result = run_one(job, arguments, &interrupt, &progress, &trace);
         progress.run_done();
         Some(result.map(|result| {
             if runs > RUNS_IN_FULL {
@@ -222,7 +224,7 @@ fn threads(arguments: &SimArguments) -> usize {
 
 fn run_one(
     job: Job<'_>,
-    set: &[String],
+    arguments: &SimArguments,
     interrupt: &Interrupt,
     progress: &Progress,
     trace: &Mutex<Option<Trace>>,
@@ -235,9 +237,10 @@ fn run_one(
     let outside = Outside {
         stop: interrupt.flag(),
         progress: &mut |now| progress.simulated(now, settings.time_limit.0),
-        observer: writer.map(|trace| &mut trace.writer as &mut dyn Observer),
+        observer: writer.map(|trace| &mut trace.writer as &mut (dyn Observer + Send)),
     };
-    let outcome = run(settings, job.seed, outside).map_err(|error| refused(job, &error))?;
+    let outcome =
+        run(settings, job.seed, job.lane, outside).map_err(|error| refused(job, &error))?;
     let cost = stopwatch.stop(
         outcome.seen.summary.totals.published,
         outcome.end.as_nanos(),
@@ -249,10 +252,19 @@ fn run_one(
         partial: outcome.partial,
         unfinished: outcome.unfinished,
         cost,
-        replay: replay_command(World::Sim, &job.scenario.file, job.seed.0, set),
+        replay: replay(job, arguments.lane, &arguments.set),
         notes: Vec::new(),
     };
     Ok(RunResult::new(record(run, outcome.seen)))
+}
+
+/// The command that repeats a run.
+pub(super) fn replay(job: Job<'_>, lane: LaneArguments, set: &[String]) -> String {
+    let command = replay_command(World::Sim, &job.scenario.file, job.seed.0, set);
+    std::iter::once(command)
+        .chain(lane.words())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn refused(job: Job<'_>, error: &SimError) -> Failure {
@@ -318,7 +330,10 @@ mod tests {
         let text = "format = 1\nabout = \"x\"\n[[publishers]]\n";
         let scenario = |name| Scenario::parse(name, text).unwrap();
         let jobs = Jobs {
-            files: vec![(scenario("a"), u64::MAX - 1), (scenario("b"), 3)],
+            files: vec![
+                (scenario("a"), Lane::Event, u64::MAX - 1),
+                (scenario("b"), Lane::Event, 3),
+            ],
             seeds_of_each: 2,
         };
         let all: Vec<_> = jobs

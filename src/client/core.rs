@@ -61,6 +61,7 @@ impl<'w, W: Witness> CoreClient<'w, W> {
             .unwrap_or(("", &inbox_subject));
         let replies = ReplyPrefix::new(prefix, batch_id, publisher.flow, publisher.gap)
             .map_err(|error| refuse(error.to_string()))?;
+        world.named(settings.batch, batch_id);
         let inbox = connection
             .subscribe(format!("{inbox_subject}.>"))
             .await

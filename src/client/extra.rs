@@ -67,12 +67,15 @@ impl<'w, W: Witness> ExtraClient<'w, W> {
             answered_once: false,
         };
         match publisher {
-            Ok(publisher) => Ok(Self {
-                publisher,
-                story,
-                sent: BatchSequence(0),
-                widest_window,
-            }),
+            Ok(publisher) => {
+                world.named(*batch, publisher.batch_id());
+                Ok(Self {
+                    publisher,
+                    story,
+                    sent: BatchSequence(0),
+                    widest_window,
+                })
+            }
             Err(error) => Err(story.failed(world.now(), &error)),
         }
     }

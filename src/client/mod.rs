@@ -13,6 +13,8 @@ pub use extra::ExtraClient;
 
 use std::future::Future;
 
+use async_nats::ConnectOptions;
+
 use crate::batch::fast::publisher::Settings;
 use crate::event::{BatchNumber, Event, Outcome};
 use crate::machine::Time;
@@ -29,6 +31,21 @@ pub trait Witness {
 
     /// Takes an event of the moment `at`, which was read from this clock; moments never go back.
     fn tell(&self, at: Time, event: Event);
+
+    /// A batch goes by the id `id` on the wire. Told before anything of it is sent.
+    fn named(&self, _batch: BatchNumber, _id: &str) {}
+}
+
+/// Commands and messages that a connection may hold: more than the widest window, so that waiting
+/// for the connection is never mistaken for waiting for an ack.
+const CONNECTION_CAPACITY: usize = 8_192;
+
+/// What the connection of a publisher is opened with in every world, on top of `options`.
+pub fn connection_of_a_publisher(options: ConnectOptions) -> ConnectOptions {
+    options
+        .name("tidegate")
+        .client_capacity(CONNECTION_CAPACITY)
+        .subscription_capacity(CONNECTION_CAPACITY)
 }
 
 /// What one batch is published with.

@@ -24,7 +24,7 @@ pub fn expected_duration(files: &[VectorFile], against: &Against) -> Duration {
     match against {
         Against::Model => Duration::ZERO,
         Against::Server(_) => cases.map(of_case).sum(),
-        Against::Local => on_servers_of_our_own(cases),
+        Against::Local | Against::Served => on_servers_of_our_own(cases),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Connections to the servers under test, and API calls over them, with one clear error each.
 //!
-//! Leans on `error` and async-nats.
+//! Leans on `error`, `client` and async-nats.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,10 +15,8 @@ use tokio::sync::Notify;
 use super::clock::Clock;
 use super::error::{LiveError, OLDEST_SERVER, clean, without_credentials};
 use super::probe::major_minor;
+use crate::client::connection_of_a_publisher;
 
-/// Commands and messages that a connection may hold: more than the widest window, so that waiting
-/// for the connection is never mistaken for waiting for an ack.
-const CONNECTION_CAPACITY: usize = 8_192;
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 const CALL_PATIENCE: Duration = Duration::from_secs(10);
 /// A connection that is down for so long is lost: its client found no server to go on with.
@@ -88,10 +86,7 @@ impl Connector {
     pub async fn connect(&self) -> Result<Connection, LiveError> {
         let (trouble, link) = (Arc::clone(&self.trouble), Arc::<Link>::default());
         let heard = Arc::clone(&link);
-        let options = credentials(&self.addresses)
-            .name("tidegate")
-            .client_capacity(CONNECTION_CAPACITY)
-            .subscription_capacity(CONNECTION_CAPACITY)
+        let options = connection_of_a_publisher(credentials(&self.addresses))
             .connection_timeout(CONNECT_PATIENCE)
             .request_timeout(Some(CALL_PATIENCE))
             .event_callback(move |event| {

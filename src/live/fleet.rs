@@ -20,7 +20,7 @@ use super::error::LiveError;
 use super::interrupt::Interrupts;
 use crate::client::{BatchEnd, Witness};
 use crate::event::{BatchNumber, Event, Observer, PublisherId};
-use crate::load::{MessageMaker, PayloadContent, Plan, Runner, World};
+use crate::load::{MessageMaker, PayloadContent, Plan, Runner, World, publisher_settings};
 use crate::machine::Time;
 use crate::scenario::Settings;
 use crate::seed::Seed;
@@ -235,14 +235,10 @@ impl Fleet {
                 let early_pings = member.connection.takes_early_pings();
                 let jetstream = member.connection.jetstream;
                 let publisher = member.plan.publisher();
-                let runner = Runner::new(
-                    world,
-                    jetstream,
-                    group,
-                    member.plan,
-                    member.maker,
-                    early_pings,
-                );
+                let mut settings = publisher_settings(group);
+                settings.profile.ping_while_opening = early_pings;
+                let (client, plan, maker) = (group.client, member.plan, member.maker);
+                let runner = Runner::new(world, jetstream, client, settings, plan, maker);
                 (publisher, &group.name, runner)
             })
             .collect();

@@ -9,14 +9,18 @@ use std::rc::Rc;
 
 use async_nats::jetstream::Context;
 
-use super::{MessageMaker, Plan, Planned, Step, publisher_settings};
+use super::{MessageMaker, Plan, Planned, Step};
+use crate::batch::fast::publisher::Settings;
 use crate::client::{
     BatchClient, BatchEnd, BatchSettings, CoreClient, ExtraClient, Next, Source, Witness,
 };
 use crate::event::{BatchNumber, Event, Outcome};
 use crate::machine::Time;
 use crate::nats::BatchSequence;
-use crate::scenario::{ClientKind, Commit, Publishers};
+use crate::scenario::{ClientKind, Commit};
+
+/// A client's time is spent once so much of it has come together.
+const PORTION: Time = Time::from_micros(10);
 
 /// What a runner needs from its world, besides a [`Witness`].
 pub trait World: Witness {
@@ -44,39 +48,51 @@ pub struct Runner<'w, W> {
     sent: Rc<Cell<BatchSequence>>,
     failure: Option<BatchEnd>,
     done: bool,
+    /// Simulated time of the client for each message, and until when that of the last keeps it busy.
+    cost: Time,
+    busy_until: Time,
     /// Handed out by the plan before its batch was open.
     first: Option<Planned>,
 }
 
 impl<'w, W: World> Runner<'w, W> {
-    /// A publisher of `group` that follows `plan` over the connection of `jetstream`.
-    /// `ping_while_opening`: not against 2.14, where such a ping opens a batch.
+    /// A publisher whose code is `client`, and that follows `plan` over the connection of
+    /// `jetstream`.
     pub fn new(
         world: &'w W,
         jetstream: Context,
-        group: &Publishers,
+        client: ClientKind,
+        publisher: Settings,
         plan: Plan,
         maker: MessageMaker,
-        ping_while_opening: bool,
     ) -> Self {
-        let mut publisher = publisher_settings(group);
-        publisher.profile.ping_while_opening = ping_while_opening;
         Self {
             world,
             jetstream,
             plan,
             maker,
-            client: group.client,
+            client,
             settings: BatchSettings {
                 batch: BatchNumber(0),
                 publisher,
             },
+            cost: Time::ZERO,
+            busy_until: Time::ZERO,
             open: None,
             sent: Rc::default(),
             failure: None,
             done: false,
             first: None,
         }
+    }
+
+    /// Each message takes its client so much time: for worlds in which code takes none.
+    ///
+    /// The time is spent in portions, as a thread spends it, rather than message by message.
+    #[must_use]
+    pub const fn at_cost(mut self, cost: Time) -> Self {
+        self.cost = cost;
+        self
     }
 
     /// Publishes until the plan is done; [`Plan::batch_over`] says when that is sooner than the
@@ -192,6 +208,9 @@ impl<W: World> Source for Runner<'_, W> {
         if let Some((_, known)) = &mut self.open {
             *known = acknowledged;
         }
+        if self.busy_until > now + PORTION {
+            return Next::Wait(self.busy_until);
+        }
         let step = match self.first {
             None => {
                 self.heed_stop();
@@ -207,6 +226,9 @@ impl<W: World> Source for Runner<'_, W> {
             Step::Wait(until) => return Next::Wait(until),
             Step::End | Step::Done => return self.end(),
         };
+        if self.cost > Time::ZERO {
+            self.busy_until = self.busy_until.max(now) + self.cost;
+        }
         let message = self.maker.make(&planned);
         if planned.last {
             Next::Commit(message, planned.intended)
@@ -244,6 +266,10 @@ impl<W: Witness> Witness for Ear<'_, W> {
 
     fn now_roughly(&self) -> Time {
         self.world.now_roughly()
+    }
+
+    fn named(&self, batch: BatchNumber, id: &str) {
+        self.world.named(batch, id);
     }
 
     fn tell(&self, at: Time, event: Event) {

@@ -34,7 +34,7 @@ pub use read::config_hash;
 pub use schema::{scenario_schema, workload_schema};
 pub use stream::{Discard, Storage, StreamSettings};
 pub use surroundings::{Defect, DiskSettings, NetworkSettings, ServerSettings, SyncPolicy};
-pub use worlds::{LiveServers, SETTINGS_OF_REAL_SERVERS};
+pub use worlds::{Lane, LiveServers, SETTINGS_OF_REAL_SERVERS, Substrate};
 
 #[cfg(test)]
 mod tests;

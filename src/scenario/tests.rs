@@ -608,7 +608,10 @@ fn files_that_cannot_be_read_say_so() {
 fn each_world_refuses_what_it_cannot_do() {
     let parse = |more: &str| Scenario::parse("f.toml", &format!("{SMALL}{more}")).unwrap();
     let replicas = parse("[stream]\nreplicas = 3");
-    let error = replicas.check_simulatable().unwrap_err().to_string();
+    let error = replicas
+        .check_simulatable(Lane::Event)
+        .unwrap_err()
+        .to_string();
     assert!(
         error.starts_with("f.toml:5: stream.replicas: 3 replicas are not simulated yet"),
         "{error}"
@@ -627,17 +630,25 @@ fn each_world_refuses_what_it_cannot_do() {
     assert!(replicas.says("stream.replicas") && !replicas.says("stream.name"));
     assert!(parse("[stream]\nreplicas = 1").says("stream.replicas"));
     let extra = parse("client = \"jetstream-extra\"");
-    let error = extra.check_simulatable().unwrap_err().to_string();
+    let error = extra
+        .check_simulatable(Lane::Event)
+        .unwrap_err()
+        .to_string();
     assert!(
-        error.starts_with("f.toml:4: publishers[0].client: jetstream-extra runs live only; "),
+        error.starts_with(
+            "f.toml:4: publishers[0].client: jetstream-extra does not run in the event lane; "
+        ),
         "{error}"
     );
+    assert_eq!(extra.settings.lane(), Lane::Wire(Substrate::Event));
+    assert!(extra.check_simulatable(extra.settings.lane()).is_ok());
+    assert_eq!(parse("").settings.lane(), Lane::Event);
     assert!(extra.check_live(one, true).is_ok());
     assert_eq!(
-        extra.settings.not_simulated().unwrap().0,
+        extra.settings.not_simulated(Lane::Event).unwrap().0,
         "publishers[0].client"
     );
-    assert_eq!(parse("").settings.not_simulated(), None);
+    assert_eq!(parse("").settings.not_simulated(Lane::Event), None);
     for section in ["server", "disk", "network"] {
         let modelled = parse(&format!("[{section}]"));
         let notes = modelled.check_live(one, false).unwrap();
@@ -650,7 +661,7 @@ fn each_world_refuses_what_it_cannot_do() {
             error.starts_with("f.toml:4: ") && error.contains("for the simulator only"),
             "{error}"
         );
-        assert!(modelled.check_simulatable().is_ok());
+        assert!(modelled.check_simulatable(Lane::Event).is_ok());
     }
     for (section, place) in [
         (
@@ -667,7 +678,7 @@ fn each_world_refuses_what_it_cannot_do() {
             let error = modelled.check_live(one, strict).unwrap_err().to_string();
             assert!(error.starts_with(place), "{error}");
         }
-        assert!(modelled.check_simulatable().is_ok());
+        assert!(modelled.check_simulatable(Lane::Event).is_ok());
     }
 }
 
@@ -697,7 +708,10 @@ fn what_a_set_leads_to_names_the_set_and_no_line() {
     changed
         .apply_set(&["publishers.0.flow=5", "stream.replicas=3"])
         .unwrap();
-    let error = changed.check_simulatable().unwrap_err().to_string();
+    let error = changed
+        .check_simulatable(Lane::Event)
+        .unwrap_err()
+        .to_string();
     assert!(
         error.starts_with("f.toml with --set stream.replicas=3: stream.replicas: 3 replicas"),
         "{error}"

@@ -29,17 +29,48 @@ pub enum LiveServers {
     Given,
 }
 
+/// How a world is simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// Pure machines on an event queue.
+    Event,
+    /// Real client code over the client protocol, on this substrate.
+    Wire(Substrate),
+}
+
+/// What carries the bytes of the wire lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Substrate {
+    /// Our own network: exact time, bandwidth, windows.
+    Event,
+}
+
 impl Settings {
-    /// What the simulator does not model of what is asked for: the key as a dotted path, and what is
-    /// allowed.
+    /// The lane of a file that nobody asks for another: the event lane, unless a client has code of
+    /// its own.
+    pub fn lane(&self) -> Lane {
+        if self
+            .publishers
+            .iter()
+            .all(|group| group.client == ClientKind::Core)
+        {
+            Lane::Event
+        } else {
+            Lane::Wire(Substrate::Event)
+        }
+    }
+
+    /// What a lane of the simulator does not do of what is asked for: the key as a dotted path, and
+    /// what is allowed.
     ///
     /// [`Scenario::check_simulatable`] says the same with file and line.
-    pub fn not_simulated(&self) -> Option<(String, String)> {
-        self.beyond_simulation()
+    pub fn not_simulated(&self, lane: Lane) -> Option<(String, String)> {
+        self.beyond_simulation(lane)
             .map(|problem| (problem.path.to_string(), problem.message))
     }
 
-    fn beyond_simulation(&self) -> Option<Problem> {
+    fn beyond_simulation(&self, lane: Lane) -> Option<Problem> {
         if self.stream.replicas > 1 {
             let message = format!(
                 "{} replicas are not simulated yet; the simulator allows 1, a live run 1, 3 or 5",
@@ -47,11 +78,14 @@ impl Settings {
             );
             return Some(Problem::new(key("stream").key("replicas"), message));
         }
+        if lane != Lane::Event {
+            return None;
+        }
         let mut groups = self.publishers.iter();
         let index = groups.position(|group| group.client != ClientKind::Core)?;
         let message = format!(
-            "jetstream-extra runs live only; run this file with `tidegate live`, or simulate our \
-             own client with --set publishers.{index}.client=core"
+            "jetstream-extra does not run in the event lane; use --lane wire, or simulate our own \
+             client with --set publishers.{index}.client=core"
         );
         Some(Problem::new(
             key("publishers").index(index).key("client"),
@@ -61,12 +95,12 @@ impl Settings {
 }
 
 impl Scenario {
-    /// Whether the simulator models what this scenario asks for.
+    /// Whether a lane of the simulator does what this scenario asks for.
     ///
     /// # Errors
-    /// More than one replica, or a client other than `core`.
-    pub fn check_simulatable(&self) -> Result<(), InputError> {
-        match self.settings.beyond_simulation() {
+    /// More than one replica; in the event lane, a client other than `core`.
+    pub fn check_simulatable(&self, lane: Lane) -> Result<(), InputError> {
+        match self.settings.beyond_simulation(lane) {
             Some(problem) => Err(self.refuse(problem)),
             None => Ok(()),
         }

@@ -26,8 +26,8 @@ use crate::server::{Action, Input, Server, Source};
 /// should it be asked once more.
 pub type Numbering = Box<dyn FnMut(BatchHandle, &str) -> BatchNumber>;
 
-/// Says which publisher of the run connects from this address.
-pub type Hosts = Box<dyn FnMut(&str) -> PublisherId>;
+/// The publisher behind an address, where that is known beforehand.
+pub type PublisherAt = Box<dyn Fn(&str) -> Option<PublisherId>>;
 
 /// Most numbers of batches that are remembered; of more, the oldest batch is asked for again.
 const NUMBERS_MAX: usize = 1 << 20;
@@ -43,8 +43,9 @@ pub struct Hub {
     coin: Generator,
     numbering: Numbering,
     numbers: BTreeMap<BatchHandle, BatchNumber>,
-    hosts: Option<Hosts>,
-    /// By connection: its number among those that published to a batch.
+    known: PublisherAt,
+    /// By connection: whose it is, as far as is known: its number among those that published to a
+    /// batch, unless its address told.
     publishers: BTreeMap<ConnectionId, PublisherId>,
     observer: Box<dyn Observer>,
     tally: Tally,
@@ -114,7 +115,7 @@ impl Hub {
             coin: seed.generator("coin", 0),
             numbering: Box::new(|handle, _| BatchNumber(handle.0)),
             numbers: BTreeMap::new(),
-            hosts: None,
+            known: Box::new(|_| None),
             publishers: BTreeMap::new(),
             observer,
             tally: Tally::default(),
@@ -130,10 +131,20 @@ impl Hub {
         self.numbering = numbering;
     }
 
-    /// From now on `hosts` says which publisher a connection is, by the address that it comes from;
-    /// without, publishers are counted as they first publish to a batch.
-    pub fn name_publishers(&mut self, hosts: Hosts) {
-        self.hosts = Some(hosts);
+    /// From now on `known` tells whose connection it is that comes from an address.
+    pub fn know_publishers(&mut self, known: PublisherAt) {
+        self.known = known;
+    }
+
+    /// Whether a message of a publisher, or an answer to one, is between its socket and the stream.
+    pub fn has_work_of(&self, publisher: PublisherId) -> bool {
+        let of_publisher =
+            |id: ConnectionId| self.publishers.get(&id).is_some_and(|of| *of == publisher);
+        let mut messages = self.server.messages_inside();
+        let mut answers = self.server.answers_inside();
+        messages.any(|publish| publish.reply.is_some_and(|to| of_publisher(to.connection)))
+            || answers.any(|(to, _)| of_publisher(to.connection))
+            || self.links.connections().any(of_publisher)
     }
 
     /// The modelled server.
@@ -169,10 +180,10 @@ impl Hub {
         if is_out {
             return false;
         }
-        self.tally.connections += 1;
-        if let Some(hosts) = &mut self.hosts {
-            self.publishers.insert(id, hosts(client_ip));
+        if let Some(publisher) = (self.known)(client_ip) {
+            self.publishers.insert(id, publisher);
         }
+        self.tally.connections += 1;
         self.front.connect(self.now, id, client_ip, &mut self.ports);
         true
     }
@@ -296,10 +307,11 @@ impl Hub {
             self.tell(&Event::sent(batch, frame));
         }
         let fate = match (batch, reply_kind(frame)) {
-            (Some(_), Some(kind)) => {
-                let publisher = self.publisher(to.connection);
-                self.fate(publisher, kind)
-            }
+            // nobody's fault hits a reply to a connection that is gone
+            (Some(_), Some(kind)) => match self.publishers.get(&to.connection) {
+                Some(publisher) => self.fate(*publisher, kind),
+                None => Fate::Pass,
+            },
             _ => Fate::Pass,
         };
         let lane = (to.connection, Way::Down);
@@ -313,6 +325,11 @@ impl Hub {
                 self.tell_lost(&late, DropCause::Fault);
             }
             Fate::Late(_, span) => self.links.push(self.now + span, late),
+            // A copy right behind the frame: before anything that follows it.
+            Fate::Twice(_, Time::ZERO) if !self.links.is_busy(id, way) => {
+                self.arrive(late.clone());
+                self.arrive(late);
+            }
             Fate::Twice(_, span) => {
                 self.links.push_aside(self.now + span, late.clone());
                 self.go(late, id, way);

@@ -64,6 +64,11 @@ impl Links {
         self.next += 1;
     }
 
+    /// The connections of everything under way, one by one.
+    pub(super) fn connections(&self) -> impl Iterator<Item = ConnectionId> {
+        self.late.values().map(|(_, late)| late.lane().0)
+    }
+
     /// When the next thing arrives.
     pub(super) fn due(&self) -> Time {
         let first = self.late.first_key_value();

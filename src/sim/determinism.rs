@@ -11,7 +11,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use super::{Outside, SimError, run};
 use crate::event::{Event, Observer};
 use crate::machine::Time;
-use crate::scenario::Settings;
+use crate::scenario::{Lane, Settings};
 use crate::seed::Seed;
 
 /// Lines handed over at once, and how many such chunks may wait.
@@ -79,7 +79,11 @@ pub struct Difference {
 /// The trace of a run in a thread of its own.
 ///
 /// The thread ends when the iterator is dropped.
-pub fn trace_in_a_thread(settings: Settings, seed: Seed) -> impl Iterator<Item = String> {
+pub fn trace_in_a_thread(
+    settings: Settings,
+    seed: Seed,
+    lane: Lane,
+) -> impl Iterator<Item = String> {
     let (sender, receiver) = sync_channel(CHUNKS);
     std::thread::spawn(move || {
         let stop = AtomicBool::new(false);
@@ -93,7 +97,7 @@ pub fn trace_in_a_thread(settings: Settings, seed: Seed) -> impl Iterator<Item =
             progress: &mut |_| {},
             observer: Some(&mut lines),
         };
-        let refused: Result<_, SimError> = run(&settings, seed, outside);
+        let refused: Result<_, SimError> = run(&settings, seed, lane, outside);
         if let Err(error) = refused {
             lines.lines.push(error.to_string());
         }

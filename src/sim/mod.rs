@@ -9,6 +9,7 @@ mod model;
 pub mod queue;
 mod run;
 pub mod substrate;
+mod wire;
 mod world;
 
 pub use run::{Outside, SimOutcome, run};

@@ -4,17 +4,18 @@
 
 use super::SimError;
 use super::host::Group;
+use crate::batch::fast::publisher;
 use crate::load::publisher_settings;
 use crate::modelled;
-use crate::scenario::{Defect, Publishers, Settings};
+use crate::scenario::{Defect, Lane, Publishers, Settings};
 use crate::server::Server;
 
 /// The server of a file, with its stream.
 ///
 /// # Errors
-/// If the model has no such server or refuses the stream.
-pub(super) fn server(settings: &Settings) -> Result<Server, SimError> {
-    if let Some((key, message)) = settings.not_simulated() {
+/// If the lane cannot run the file, or the model has no such server or refuses the stream.
+pub(super) fn server(settings: &Settings, lane: Lane) -> Result<Server, SimError> {
+    if let Some((key, message)) = settings.not_simulated(lane) {
         return Err(SimError::new(&key, &message));
     }
     modelled::server(settings).map_err(|refused| SimError::new(&refused.key, &refused.message))
@@ -22,18 +23,37 @@ pub(super) fn server(settings: &Settings) -> Result<Server, SimError> {
 
 /// What the hosts of a group share.
 pub(super) fn group(group: &Publishers, settings: &Settings) -> Group {
-    let defects = settings
-        .server
-        .as_ref()
-        .map_or(&[][..], |server| &server.defects);
-    let mut publisher = publisher_settings(group);
-    let profile = &mut publisher.profile;
-    profile.ignores_gate = defects.contains(&Defect::PublisherIgnoresGate);
-    profile.waits_for_ever = defects.contains(&Defect::PublisherWaitsForEver);
     Group {
-        settings: publisher,
+        settings: PublisherDefects::of(settings).settings(group),
         publish_cost: group.publish_cost.0,
         message_ids: group.message_ids,
         headers: group.headers.clone(),
+    }
+}
+
+/// Bugs switched on in publishers of our own.
+#[derive(Clone, Copy)]
+pub(super) struct PublisherDefects {
+    ignores_gate: bool,
+    waits_for_ever: bool,
+}
+
+impl PublisherDefects {
+    /// Those of a file.
+    pub(super) fn of(settings: &Settings) -> Self {
+        let server = settings.server.as_ref();
+        let defects = server.map_or(&[][..], |server| &server.defects);
+        Self {
+            ignores_gate: defects.contains(&Defect::PublisherIgnoresGate),
+            waits_for_ever: defects.contains(&Defect::PublisherWaitsForEver),
+        }
+    }
+
+    /// What a publisher of `group` runs with.
+    pub(super) fn settings(self, group: &Publishers) -> publisher::Settings {
+        let mut settings = publisher_settings(group);
+        settings.profile.ignores_gate = self.ignores_gate;
+        settings.profile.waits_for_ever = self.waits_for_ever;
+        settings
     }
 }

@@ -1,13 +1,13 @@
 //! One run from start to end, with its watchers; progress and interruption from outside.
 //!
-//! Leans on `world` and `watch`.
+//! Leans on `world`, `wire` and `watch`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Progress, SimError, World};
+use super::{Progress, SimError, World, wire};
 use crate::event::Observer;
 use crate::machine::Time;
-use crate::scenario::Settings;
+use crate::scenario::{Lane, Settings};
 use crate::seed::Seed;
 use crate::watch::{Seen, Watch};
 
@@ -19,9 +19,9 @@ pub struct Outside<'a> {
     /// Set: end early.
     pub stop: &'a AtomicBool,
     /// Called now and then with the simulated moment.
-    pub progress: &'a mut dyn FnMut(Time),
+    pub progress: &'a mut (dyn FnMut(Time) + Send),
     /// One more watcher.
-    pub observer: Option<&'a mut dyn Observer>,
+    pub observer: Option<&'a mut (dyn Observer + Send)>,
 }
 
 /// What came of a run.
@@ -39,12 +39,31 @@ pub struct SimOutcome {
     pub steps: u64,
 }
 
-/// Runs a file at a seed.
+/// Runs a file at a seed in a lane.
 ///
 /// # Errors
-/// If the file describes what the model cannot do.
-pub fn run(settings: &Settings, seed: Seed, outside: Outside<'_>) -> Result<SimOutcome, SimError> {
-    let mut watch = Watch::new(settings, true, outside.observer);
+/// If the file describes what the model or the lane cannot do.
+pub fn run(
+    settings: &Settings,
+    seed: Seed,
+    lane: Lane,
+    outside: Outside<'_>,
+) -> Result<SimOutcome, SimError> {
+    match lane {
+        Lane::Event => run_event_lane(settings, seed, outside),
+        Lane::Wire(substrate) => wire::run(settings, seed, substrate, outside),
+    }
+}
+
+fn run_event_lane(
+    settings: &Settings,
+    seed: Seed,
+    outside: Outside<'_>,
+) -> Result<SimOutcome, SimError> {
+    let observer = outside
+        .observer
+        .map(|observer| observer as &mut dyn Observer);
+    let mut watch = Watch::new(settings, true, observer);
     let mut world = World::new(settings, seed, &mut watch)?;
     let (mut partial, mut unfinished) = (false, false);
     loop {

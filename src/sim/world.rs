@@ -15,7 +15,7 @@ use crate::fault::Faults;
 use crate::load::{PayloadContent, Plan};
 use crate::machine::{Machine, Sink, Time};
 use crate::nats::Operation;
-use crate::scenario::Settings;
+use crate::scenario::{Lane, Settings};
 use crate::seed::Seed;
 use crate::server::message::{Control, Fact, Publish, Reply, ReplyTo};
 use crate::server::{Action, Input, Server, Source};
@@ -62,7 +62,7 @@ impl<'a> World<'a> {
             let message = format!("allowed is less than {horizon} with {publishers} publishers");
             return Err(SimError::new("time_limit", &message));
         }
-        let mut server = model::server(settings)?;
+        let mut server = model::server(settings, Lane::Event)?;
 
         let groups: Vec<_> = settings
             .publishers

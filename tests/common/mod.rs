@@ -25,7 +25,13 @@ pub(crate) fn run_scenario(scenario: &Scenario, seed: u64) -> SimOutcome {
         progress: &mut |_| {},
         observer: None,
     };
-    run_world(&scenario.settings, Seed(seed), outside).unwrap_or_else(|error| panic!("{error}"))
+    run_world(
+        &scenario.settings,
+        Seed(seed),
+        scenario.settings.lane(),
+        outside,
+    )
+    .unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The scenario or workload files of a folder of the project, in order, with their whole paths.

@@ -70,6 +70,9 @@ pub trait Clock {
 
     /// Waits until `at`: exactly on the event substrate, to the next whole millisecond on turmoil.
     fn sleep_until(&self, at: Time) -> LocalFuture;
+
+    /// Ends the step in work at this moment, with [`Progress::Going`]: its caller is to look.
+    fn end_step(&self);
 }
 
 /// A simulated world of hosts.

@@ -399,6 +399,10 @@ impl Clock for Network {
             timer: None,
         })
     }
+
+    fn end_step(&self) {
+        Self::end_step(self, Progress::Going);
+    }
 }
 
 /// Runs `action` on the network of this thread, if there is one.

@@ -1,0 +1,95 @@
+//! What runs on the hosts of a world: the server, and each publisher with its real client.
+//!
+//! Leans on `seat`, `serve` and `load`.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use async_nats::jetstream;
+use async_nats::{Client, ConnectOptions};
+use tokio::net::TcpListener;
+
+use super::clock::ServerClock;
+use super::seat::{Seat, Shared};
+use super::{PORT, SERVER};
+use crate::batch::fast::publisher::Settings;
+use crate::client::connection_of_a_publisher;
+use crate::load::{MessageMaker, Plan, Runner};
+use crate::machine::Time;
+use crate::scenario::ClientKind;
+use crate::serve::serve;
+
+/// Between two attempts to open the first connection.
+const RETRY: Duration = Duration::from_millis(100);
+/// Longest time for the last bytes of a publisher to leave it.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// The server: for as long as the world stands.
+pub(super) async fn server(shared: Rc<Shared>) {
+    let hub = Rc::clone(&shared.hub);
+    let clock = Rc::new(ServerClock(Rc::clone(&shared.clock)));
+    if let Ok(listener) = TcpListener::bind((SERVER, PORT)).await {
+        // it ends with the world
+        let _ = serve(listener, hub, clock, std::future::pending()).await;
+    }
+}
+
+/// What a publisher runs with.
+pub(super) struct Publisher {
+    pub(super) client: ClientKind,
+    pub(super) settings: Settings,
+    pub(super) cost: Time,
+    pub(super) plan: Plan,
+    pub(super) maker: MessageMaker,
+    pub(super) time_limit: Time,
+    /// How many publishers there are: the run starts when all are connected.
+    pub(super) publishers: usize,
+}
+
+/// A publisher, from its connection to its last word.
+pub(super) async fn publisher(seat: Seat, publisher: Publisher) {
+    let client = connect().await;
+    let shared = &seat.shared;
+    shared.connected.set(shared.connected.get() + 1);
+    if shared.connected.get() == publisher.publishers {
+        shared.clock.start();
+    }
+    shared.clock.started().await;
+    let mut runner = Runner::new(
+        &seat,
+        jetstream::new(client.clone()),
+        publisher.client,
+        publisher.settings,
+        publisher.plan,
+        publisher.maker,
+    )
+    .at_cost(publisher.cost);
+    let is_over = tokio::select! {
+        biased;
+        () = seat.end_of_run(publisher.time_limit) => true,
+        () = runner.run() => false,
+    };
+    runner.interrupt();
+    drop(runner);
+    if !is_over {
+        // what was published and not committed may still be in the client
+        let _ = tokio::time::timeout(FAREWELL, client.flush()).await;
+    }
+    drop(client);
+    shared
+        .unfinished
+        .set(shared.unfinished.get() + usize::from(is_over));
+    shared.done.set(shared.done.get() + 1);
+    shared.clock.pause();
+}
+
+/// A connection to the server, however long it takes.
+async fn connect() -> Client {
+    loop {
+        let options = connection_of_a_publisher(ConnectOptions::new());
+        match options.connect(format!("nats://{SERVER}:{PORT}")).await {
+            Ok(client) => return client,
+            Err(_) => tokio::time::sleep(RETRY).await,
+        }
+    }
+}

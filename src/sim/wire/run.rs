@@ -1,0 +1,355 @@
+//! One run in the wire lane, from start to end.
+//!
+//! Leans on `crew`, `substrate` and `watch`.
+
+use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+
+use tokio::sync::Notify;
+
+use super::clock::RunClock;
+use super::crew;
+use super::seat::{Batches, Log, Seat, Shared};
+use super::{PUBLISHERS_MAX, SERVER, host_of};
+use crate::event::{Event, PublisherId};
+use crate::fault::{Cut, Faults};
+use crate::load::{MessageMaker, PayloadContent, Plan};
+use crate::machine::Time;
+use crate::scenario::{Fault, FaultAction, Lane, Settings, Substrate as SubstrateWord};
+use crate::seed::Seed;
+use crate::serve::Hub;
+use crate::server::front::Options;
+use crate::sim::run::{Outside, SimOutcome};
+use crate::sim::substrate::{EventSubstrate, LinkSettings, Links, Progress, Substrate, isolated};
+use crate::sim::{SimError, model};
+use crate::watch::Watch;
+
+/// Runs a file at a seed, on a thread of its own.
+///
+/// # Errors
+/// If the file describes what the model cannot do, or this platform cannot run clients of others in
+/// simulated time.
+pub(in crate::sim) fn run(
+    settings: &Settings,
+    seed: Seed,
+    substrate: SubstrateWord,
+    outside: Outside<'_>,
+) -> Result<SimOutcome, SimError> {
+    isolated(seed, || {
+        let links = links(settings);
+        match substrate {
+            SubstrateWord::Event => {
+                let substrate = EventSubstrate::new(links, seed.child("substrate", 0))?;
+                World::new(settings, seed, substrate, Time::ZERO)?.run(outside)
+            }
+        }
+    })?
+}
+
+fn links(settings: &Settings) -> Links {
+    let network = settings.network.clone().unwrap_or_default();
+    Links::all(LinkSettings {
+        latency: network.latency.0,
+        jitter: network.jitter.0,
+        bits_per_second: network.bandwidth.0,
+        window_bytes: network.window.0,
+    })
+}
+
+/// Between two looks at what is under way when everybody is done.
+const LOOK: Time = Time::from_micros(100);
+
+/// A world on its way.
+struct World<'s, S> {
+    settings: &'s Settings,
+    substrate: S,
+    shared: Rc<Shared>,
+    publishers: usize,
+    /// Cuts and holds that have not begun, and those that have not ended, by when they do.
+    ahead: Vec<Cut>,
+    on: Vec<Cut>,
+}
+
+/// Why a run came to its end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Done,
+    TimeLimit,
+    Stopped,
+}
+
+impl<'s, S: Substrate> World<'s, S> {
+    fn new(
+        settings: &'s Settings,
+        seed: Seed,
+        mut substrate: S,
+        slack: Time,
+    ) -> Result<Self, SimError> {
+        let publishers: u32 = settings.publishers.iter().map(|group| group.count).sum();
+        if publishers > PUBLISHERS_MAX {
+            let message = format!("the wire lane allows {PUBLISHERS_MAX} publishers in all");
+            return Err(SimError::new("publishers", &message));
+        }
+        let shared = Rc::new(share(settings, seed, substrate.clock(), slack, publishers)?);
+        substrate.host(SERVER, Box::pin(crew::server(Rc::clone(&shared))));
+        let defects = model::PublisherDefects::of(settings);
+        let groups = settings.publishers.iter().enumerate();
+        let group_of = groups.flat_map(|(index, group)| (0..group.count).map(move |_| index));
+        let content = PayloadContent::new(seed.0);
+        for ((plan, group), index) in Plan::all(settings, seed).zip(group_of) {
+            let publisher = plan.publisher();
+            let maker = MessageMaker::new(group, publisher.0, seed.0, content.clone());
+            let maker = maker.map_err(|message| {
+                SimError::new(&format!("publishers.{index}.headers"), &message)
+            })?;
+            let crew_member = crew::Publisher {
+                client: group.client,
+                settings: defects.settings(group),
+                cost: group.publish_cost.0,
+                plan,
+                maker,
+                time_limit: settings.time_limit.0,
+                publishers: publishers as usize,
+            };
+            let seat = Seat {
+                shared: Rc::clone(&shared),
+                publisher,
+            };
+            let software = Box::pin(crew::publisher(seat, crew_member));
+            substrate.host(host_of(publisher), software);
+        }
+        let mut ahead = Faults::new(&settings.faults, publishers).cuts().to_vec();
+        ahead.sort_by_key(|cut| cut.from);
+        Ok(Self {
+            settings,
+            substrate,
+            shared,
+            publishers: publishers as usize,
+            ahead,
+            on: Vec::new(),
+        })
+    }
+
+    fn run(mut self, outside: Outside<'_>) -> Result<SimOutcome, SimError> {
+        let Outside {
+            stop,
+            progress,
+            observer,
+        } = outside;
+        let observer = observer.map(|observer| observer as &mut dyn crate::event::Observer);
+        let mut watch = Watch::new(self.settings, true, observer);
+        let mut steps = 0;
+        let ended = loop {
+            let step = self.substrate.step(self.next_look());
+            steps += self.shared.log.drain(&mut watch);
+            if self.is_done() {
+                break Ended::Done;
+            }
+            match step {
+                Progress::Going => {}
+                Progress::Idle => break Ended::TimeLimit,
+                Progress::Reached(_) if self.is_at_time_limit() => break Ended::TimeLimit,
+                Progress::Reached(_) => {
+                    self.turn_faults()?;
+                    steps += self.shared.log.drain(&mut watch);
+                }
+                Progress::Panicked(host) => {
+                    let message = format!("its code panicked on host {host}");
+                    return Err(SimError::new("client", &message));
+                }
+            }
+            progress(self.shared.clock.now());
+            if stop.load(Ordering::Relaxed) {
+                break Ended::Stopped;
+            }
+        };
+        self.finish(ended);
+        steps += self.shared.log.drain(&mut watch);
+        let end = match ended {
+            Ended::Done => self.shared.log.last_at(),
+            Ended::TimeLimit | Ended::Stopped => self.shared.clock.now(),
+        };
+        Ok(SimOutcome {
+            seen: watch.finish(end),
+            end,
+            partial: ended == Ended::Stopped,
+            unfinished: ended == Ended::TimeLimit && self.shared.unfinished.get() > 0,
+            steps,
+        })
+    }
+
+    /// Every publisher is done, all that they sent has arrived, and the stream has dealt with it.
+    fn is_done(&self) -> bool {
+        let hub = self.shared.hub.borrow();
+        self.shared.done.get() == self.publishers
+            && hub.front().connections() == 0
+            && hub.is_at_rest()
+    }
+
+    /// Ends those who are not done; what they say last is in the log then.
+    fn finish(&mut self, ended: Ended) {
+        if ended == Ended::Done {
+            return;
+        }
+        self.shared.over.set(true);
+        self.shared.ending.notify_waiters();
+        let now = self.substrate.now();
+        while self.shared.done.get() < self.publishers
+            && self.substrate.step(now) == Progress::Going
+        {}
+    }
+
+    fn is_at_time_limit(&self) -> bool {
+        self.shared.clock.now() >= self.settings.time_limit.0
+    }
+
+    /// Up to where the substrate may go by itself, in its own time. When everybody is done, what is
+    /// still under way is looked at often.
+    fn next_look(&self) -> Time {
+        let boundary = self.shared.clock.outside(self.next_boundary());
+        if self.shared.done.get() < self.publishers {
+            return boundary;
+        }
+        boundary.min(self.substrate.now() + LOOK)
+    }
+
+    /// When a fault begins or ends next, or the run does.
+    fn next_boundary(&self) -> Time {
+        let begins = self.ahead.iter().map(|cut| cut.from);
+        let ends = self.on.iter().map(|cut| cut.until);
+        let next = begins.chain(ends).min().unwrap_or(Time::NEVER);
+        next.min(self.settings.time_limit.0)
+    }
+
+    /// Begins and ends the cuts and holds whose time has come.
+    fn turn_faults(&mut self) -> Result<(), SimError> {
+        let now = self.shared.clock.now();
+        let (ending, on) = std::mem::take(&mut self.on)
+            .into_iter()
+            .partition(|cut| cut.until <= now);
+        self.on = on;
+        for cut in ending {
+            self.end(cut);
+        }
+        let (beginning, ahead) = std::mem::take(&mut self.ahead)
+            .into_iter()
+            .partition(|cut| cut.from <= now);
+        self.ahead = ahead;
+        for cut in beginning {
+            self.begin(cut)?;
+            self.on.push(cut);
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, cut: Cut) -> Result<(), SimError> {
+        let now = self.shared.clock.now();
+        self.shared.log.push(now, Event::Fault { fault: cut.fault });
+        for publisher in self.publishers_of(cut) {
+            *self.stopped(publisher) += 1;
+            let host = host_of(publisher);
+            if !cut.holds {
+                self.substrate.reset(host, SERVER)?;
+            }
+            for (from, to) in both_ways(host) {
+                if cut.holds {
+                    self.substrate.hold(from, to);
+                } else {
+                    self.substrate.cut(from, to);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, cut: Cut) {
+        let now = self.shared.clock.now();
+        let event = Event::Healed { fault: cut.fault };
+        self.shared.log.push(now, event);
+        for publisher in self.publishers_of(cut) {
+            *self.stopped(publisher) -= 1;
+            let others = self.on.iter().filter(|other| other.holds == cut.holds);
+            let still = others
+                .filter(|other| other.publisher.is_none_or(|whose| whose == publisher))
+                .count();
+            if still > 0 {
+                continue;
+            }
+            for (from, to) in both_ways(host_of(publisher)) {
+                if cut.holds {
+                    self.substrate.release(from, to);
+                } else {
+                    self.substrate.heal(from, to);
+                }
+            }
+        }
+    }
+
+    fn publishers_of(&self, cut: Cut) -> impl Iterator<Item = PublisherId> + use<S> {
+        (0..self.publishers as u32)
+            .map(PublisherId)
+            .filter(move |publisher| cut.publisher.is_none_or(|whose| whose == *publisher))
+    }
+
+    fn stopped(&self, publisher: PublisherId) -> std::cell::RefMut<'_, u32> {
+        let links = self.shared.stopped_links.borrow_mut();
+        std::cell::RefMut::map(links, |links| links.entry(publisher).or_default())
+    }
+}
+
+fn both_ways(host: IpAddr) -> [(IpAddr, IpAddr); 2] {
+    [(host, SERVER), (SERVER, host)]
+}
+
+/// The server of the file behind its front, and what everybody shares.
+fn share(
+    settings: &Settings,
+    seed: Seed,
+    clock: Rc<dyn crate::sim::substrate::Clock>,
+    slack: Time,
+    publishers: u32,
+) -> Result<Shared, SimError> {
+    // the links are the substrate's; the hub has what happens to single frames
+    let on_frames = |fault: &&Fault| !matches!(fault.action, FaultAction::Cut | FaultAction::Hold);
+    let faults: Vec<Fault> = settings.faults.iter().filter(on_frames).cloned().collect();
+    let log = Log::default();
+    let options = Options {
+        host: SERVER.to_string(),
+        port: super::PORT,
+        // nobody reads messages back
+        contents_bytes_max: 0,
+        ..Options::default()
+    };
+    let mut hub = Hub::new(
+        model::server(settings, Lane::Wire(SubstrateWord::Event))?,
+        options,
+        Faults::new(&faults, publishers),
+        seed,
+        Box::new(log.clone()),
+    );
+    let batches = Rc::new(RefCell::new(Batches::default()));
+    let numbers = Rc::clone(&batches);
+    hub.number_batches(Box::new(move |_, id| numbers.borrow_mut().number_of(id)));
+    hub.know_publishers(Box::new(move |ip| {
+        let IpAddr::V4(ip) = ip.parse().ok()? else {
+            return None;
+        };
+        let [_, high, middle, low] = ip.octets();
+        let number = u32::from_be_bytes([0, high.checked_sub(1)?, middle, low]);
+        Some(PublisherId(number))
+    }));
+    Ok(Shared {
+        clock: Rc::new(RunClock::new(clock, slack)),
+        log,
+        batches,
+        hub: Rc::new(RefCell::new(hub)),
+        connected: Cell::new(0),
+        done: Cell::new(0),
+        unfinished: Cell::new(0),
+        stopped_links: RefCell::default(),
+        over: Cell::new(false),
+        ending: Notify::new(),
+    })
+}

@@ -1,0 +1,169 @@
+//! The world as one publisher sees it, and what all of them share.
+//!
+//! Events are gathered in a log that `run` empties between steps: software of hosts lives as long as
+//! its substrate, longer than those who watch. Leans on `clock`, `load` and `serve`.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::rc::Rc;
+
+use tokio::sync::Notify;
+
+use super::clock::RunClock;
+use crate::client::Witness;
+use crate::event::{BatchNumber, Event, Observer, Outcome, PublisherId};
+use crate::load::World;
+use crate::machine::Time;
+use crate::serve::Hub;
+
+/// Events that nobody has seen yet.
+#[derive(Clone, Default)]
+pub(super) struct Log(Rc<Events>);
+
+#[derive(Default)]
+struct Events {
+    unseen: RefCell<Vec<(Time, Event)>>,
+    last_at: Cell<Time>,
+}
+
+impl Log {
+    /// When the last event was.
+    pub(super) fn last_at(&self) -> Time {
+        self.0.last_at.get()
+    }
+
+    /// Shows everything to `observer`, and forgets it; says how much that was.
+    pub(super) fn drain(&self, observer: &mut dyn Observer) -> u64 {
+        let mut events = self.0.unseen.borrow_mut();
+        for (at, event) in events.iter() {
+            observer.see(*at, event);
+        }
+        let seen = events.len() as u64;
+        events.clear();
+        seen
+    }
+
+    pub(super) fn push(&self, at: Time, event: Event) {
+        self.0.last_at.set(at);
+        self.0.unseen.borrow_mut().push((at, event));
+    }
+}
+
+impl Observer for Log {
+    fn see(&mut self, at: Time, event: &Event) {
+        self.push(at, *event);
+    }
+}
+
+/// Batches by the ids that their clients gave them.
+#[derive(Default)]
+pub(super) struct Batches {
+    opened: u32,
+    by_id: BTreeMap<Box<str>, BatchNumber>,
+}
+
+impl Batches {
+    fn open(&mut self) -> BatchNumber {
+        let number = BatchNumber(self.opened);
+        self.opened += 1;
+        number
+    }
+
+    /// The number of the batch with this id; one that no publisher has opened gets a new one.
+    pub(super) fn number_of(&mut self, id: &str) -> BatchNumber {
+        match self.by_id.get(id) {
+            Some(number) => *number,
+            None => {
+                let number = self.open();
+                self.by_id.insert(id.into(), number);
+                number
+            }
+        }
+    }
+}
+
+/// What everybody in a world shares.
+pub(super) struct Shared {
+    pub(super) clock: Rc<RunClock>,
+    pub(super) log: Log,
+    pub(super) batches: Rc<RefCell<Batches>>,
+    pub(super) hub: Rc<RefCell<Hub>>,
+    /// Publishers that are connected, that are done, and of those the ones that had more to do.
+    pub(super) connected: Cell<usize>,
+    pub(super) done: Cell<usize>,
+    pub(super) unfinished: Cell<usize>,
+    /// Publishers whose link carries nothing now: bytes may be on it.
+    pub(super) stopped_links: RefCell<BTreeMap<PublisherId, u32>>,
+    /// From outside: everybody stops at once.
+    pub(super) over: Cell<bool>,
+    pub(super) ending: Notify,
+}
+
+/// A publisher's place in the world.
+pub(super) struct Seat {
+    pub(super) shared: Rc<Shared>,
+    pub(super) publisher: PublisherId,
+}
+
+impl Seat {
+    /// Ends when the run does: at its time limit, or from outside.
+    pub(super) async fn end_of_run(&self, time_limit: Time) {
+        tokio::select! {
+            biased;
+            () = async {
+                while !self.shared.over.get() {
+                    self.shared.ending.notified().await;
+                }
+            } => {}
+            () = self.shared.clock.until(time_limit) => {}
+        }
+    }
+
+    /// Nothing under way could end the wait of this publisher: neither on its link nor in the
+    /// server.
+    fn is_at_rest(&self) -> bool {
+        let links = self.shared.stopped_links.borrow();
+        let held = links.get(&self.publisher).is_some_and(|faults| *faults > 0);
+        !held && !self.shared.hub.borrow().has_work_of(self.publisher)
+    }
+}
+
+impl Witness for Seat {
+    fn now(&self) -> Time {
+        self.shared.clock.now()
+    }
+
+    fn now_roughly(&self) -> Time {
+        self.now()
+    }
+
+    fn tell(&self, at: Time, event: Event) {
+        if let Event::BatchEnded { batch, outcome, .. } = event
+            && matches!(outcome, Outcome::TimedOut | Outcome::Interrupted)
+            && self.is_at_rest()
+        {
+            self.shared.log.push(at, Event::AtRest { batch });
+        }
+        self.shared.log.push(at, event);
+    }
+
+    fn named(&self, batch: BatchNumber, id: &str) {
+        let mut batches = self.shared.batches.borrow_mut();
+        batches.by_id.insert(id.into(), batch);
+    }
+}
+
+impl World for Seat {
+    fn open_batch(&self) -> BatchNumber {
+        self.shared.batches.borrow_mut().open()
+    }
+
+    fn stopped(&self) -> Option<Time> {
+        None
+    }
+
+    fn until(&self, at: Time) -> impl Future<Output = ()> {
+        self.shared.clock.until(at)
+    }
+}
