@@ -68,7 +68,10 @@ impl<'w, W: Witness> ExtraClient<'w, W> {
         };
         match publisher {
             Ok(publisher) => {
-                world.named(*batch, publisher.batch_id());
+                // what the crate calls the id is the whole inbox
+                let inbox = publisher.batch_id();
+                let id = inbox.rsplit_once('.').map_or(inbox, |(_, id)| id);
+                world.named(*batch, id);
                 Ok(Self {
                     publisher,
                     story,

@@ -24,6 +24,9 @@ pub(super) struct Batch {
     pub(super) decided: u64,
     /// Sequences above `decided` that were lost on the way.
     pub(super) dropped: BTreeSet<u64>,
+    /// Pings that are counted, and those that the server received.
+    pub(super) pings_counted: u32,
+    pub(super) pings_received: u32,
     /// Over for its publisher.
     pub(super) ended: bool,
 }

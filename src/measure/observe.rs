@@ -58,6 +58,11 @@ impl Observer for Recorder {
             } => self.api_answered(at, operation, latency),
             Event::Withheld { messages, .. } => self.withheld += messages,
             // What the server sends is counted when it is seen; judges compare the two.
+            Event::ControlReceived {
+                batch,
+                operation: Operation::Ping,
+                ..
+            } => self.ping_received(batch),
             Event::PublisherDone { .. }
             | Event::ControlReceived { .. }
             | Event::AtRest { .. }
@@ -93,7 +98,9 @@ impl Recorder {
                 };
                 self.publish(at, batch, message);
             }
-            self.totals.pings += u64::from(operation == Operation::Ping);
+            if operation == Operation::Ping {
+                self.ping(batch);
+            }
         }
     }
 

@@ -328,6 +328,26 @@ impl Recorder {
         self.forget_if_over(number);
     }
 
+    /// A publisher tells of a ping.
+    pub(super) fn ping(&mut self, number: BatchNumber) {
+        self.totals.pings += 1;
+        if let Some(batch) = self.batches.get_mut(number) {
+            batch.pings_counted += 1;
+        }
+    }
+
+    /// A ping arrived. It counts here if its client tells of none, as those of others do not.
+    pub(super) fn ping_received(&mut self, number: BatchNumber) {
+        let Some(batch) = self.batches.get_mut(number) else {
+            return;
+        };
+        batch.pings_received += 1;
+        if batch.pings_received > batch.pings_counted {
+            batch.pings_counted += 1;
+            self.totals.pings += 1;
+        }
+    }
+
     pub(super) fn error(&mut self, now: Time, code: u16) {
         *self.totals.errors.entry(code).or_default() += 1;
         self.series.error(now);

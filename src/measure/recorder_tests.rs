@@ -426,6 +426,27 @@ fn pings_and_ends_of_batch_are_no_messages() {
 }
 
 #[test]
+fn a_ping_counts_once_and_also_where_only_the_server_tells() {
+    let received = Event::ControlReceived {
+        batch: BatchNumber(0),
+        operation: Operation::Ping,
+        sequence: BatchSequence(1),
+    };
+    let mut scene = Scene::new(Options::default());
+    scene.at(0).start(0, 0).publish(0, 1);
+    scene.see(Event::Published {
+        batch: BatchNumber(0),
+        operation: Operation::Ping,
+        bytes: 0,
+        sequence: BatchSequence(1),
+        intended: Time::ZERO,
+    });
+    scene.see(received);
+    scene.see(received);
+    assert_eq!(scene.finish(5).totals.pings, 2);
+}
+
+#[test]
 fn groups_have_figures_of_their_own() {
     let group = |name: &str, publishers| Group {
         name: name.to_owned(),

@@ -101,7 +101,7 @@ pub struct Totals {
     pub duplicates: u64,
     /// Errors that publishers saw, by code.
     pub errors: BTreeMap<u16, u64>,
-    /// Pings sent.
+    /// Pings sent; those that arrived, of a client that does not tell when it pings.
     pub pings: u64,
     /// Publishers that stalled.
     pub stalls: u64,

@@ -76,7 +76,7 @@ impl RunClock {
         if at < Time::NEVER {
             self.inner.sleep_until(zero + at).await;
         } else {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }
