@@ -41,7 +41,6 @@ pub(super) struct Publisher {
     pub(super) cost: Time,
     pub(super) plan: Plan,
     pub(super) maker: MessageMaker,
-    pub(super) time_limit: Time,
     /// How many publishers there are: the run starts when all are connected.
     pub(super) publishers: usize,
 }
@@ -55,32 +54,44 @@ pub(super) async fn publisher(seat: Seat, publisher: Publisher) {
         shared.clock.start();
     }
     shared.clock.started().await;
-    let mut runner = Runner::new(
+    let runner = Runner::new(
         &seat,
         jetstream::new(client.clone()),
         publisher.client,
         publisher.settings,
         publisher.plan,
         publisher.maker,
-    )
-    .at_cost(publisher.cost);
-    let is_over = tokio::select! {
-        biased;
-        () = seat.end_of_run(publisher.time_limit) => true,
-        () = runner.run() => false,
+    );
+    let mut at_work = AtWork {
+        runner: runner.at_cost(publisher.cost),
+        shared,
+        is_done: false,
     };
-    runner.interrupt();
-    drop(runner);
-    if !is_over {
-        // what was published and not committed may still be in the client
-        let _ = tokio::time::timeout(FAREWELL, client.flush()).await;
-    }
+    at_work.runner.run().await;
+    at_work.is_done = true;
+    drop(at_work);
+    // what was published and not committed may still be in the client
+    let _ = tokio::time::timeout(FAREWELL, client.flush()).await;
     drop(client);
-    shared
-        .unfinished
-        .set(shared.unfinished.get() + usize::from(is_over));
     shared.done.set(shared.done.get() + 1);
     shared.clock.pause();
+}
+
+/// A runner that is interrupted if it is dropped before its end: when the run ends, hosts crash.
+struct AtWork<'w> {
+    runner: Runner<'w, Seat>,
+    shared: &'w Shared,
+    is_done: bool,
+}
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.runner.interrupt();
+            let unfinished = &self.shared.unfinished;
+            unfinished.set(unfinished.get() + 1);
+        }
+    }
 }
 
 /// A connection to the server, however long it takes.

@@ -7,8 +7,6 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-use tokio::sync::Notify;
-
 use super::clock::RunClock;
 use super::crew;
 use super::seat::{Batches, Log, Seat, Shared};
@@ -110,7 +108,6 @@ impl<'s, S: Substrate> World<'s, S> {
                 cost: group.publish_cost.0,
                 plan,
                 maker,
-                time_limit: settings.time_limit.0,
                 publishers: publishers as usize,
             };
             let seat = Seat {
@@ -193,10 +190,11 @@ impl<'s, S: Substrate> World<'s, S> {
         if ended == Ended::Done {
             return;
         }
-        self.shared.over.set(true);
-        self.shared.ending.notify_waiters();
+        for publisher in (0..self.publishers as u32).map(PublisherId) {
+            self.substrate.crash(host_of(publisher));
+        }
         let now = self.substrate.now();
-        while self.shared.done.get() < self.publishers
+        while self.shared.done.get() + self.shared.unfinished.get() < self.publishers
             && self.substrate.step(now) == Progress::Going
         {}
     }
@@ -349,7 +347,5 @@ fn share(
         done: Cell::new(0),
         unfinished: Cell::new(0),
         stopped_links: RefCell::default(),
-        over: Cell::new(false),
-        ending: Notify::new(),
     })
 }

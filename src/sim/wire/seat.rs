@@ -8,8 +8,6 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::rc::Rc;
 
-use tokio::sync::Notify;
-
 use super::clock::RunClock;
 use crate::client::Witness;
 use crate::event::{BatchNumber, Event, Observer, Outcome, PublisherId};
@@ -89,15 +87,12 @@ pub(super) struct Shared {
     pub(super) log: Log,
     pub(super) batches: Rc<RefCell<Batches>>,
     pub(super) hub: Rc<RefCell<Hub>>,
-    /// Publishers that are connected, that are done, and of those the ones that had more to do.
+    /// Publishers that are connected, that are done, and that were interrupted.
     pub(super) connected: Cell<usize>,
     pub(super) done: Cell<usize>,
     pub(super) unfinished: Cell<usize>,
     /// Publishers whose link carries nothing now: bytes may be on it.
     pub(super) stopped_links: RefCell<BTreeMap<PublisherId, u32>>,
-    /// From outside: everybody stops at once.
-    pub(super) over: Cell<bool>,
-    pub(super) ending: Notify,
 }
 
 /// A publisher's place in the world.
@@ -107,19 +102,6 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    /// Ends when the run does: at its time limit, or from outside.
-    pub(super) async fn end_of_run(&self, time_limit: Time) {
-        tokio::select! {
-            biased;
-            () = async {
-                while !self.shared.over.get() {
-                    self.shared.ending.notified().await;
-                }
-            } => {}
-            () = self.shared.clock.until(time_limit) => {}
-        }
-    }
-
     /// Nothing under way could end the wait of this publisher: neither on its link nor in the
     /// server.
     fn is_at_rest(&self) -> bool {
