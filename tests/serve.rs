@@ -170,7 +170,8 @@ fn async_nats_finds_a_server_there() {
         assert_eq!(own.get_info().await.unwrap().state.messages, 2);
         own.purge().await.unwrap();
         assert_eq!(own.get_info().await.unwrap().state.messages, 0);
-        let names: Vec<String> = context.stream_names().map(Result::unwrap).collect().await;
+        let mut names: Vec<String> = context.stream_names().map(Result::unwrap).collect().await;
+        names.sort();
         assert_eq!(names, ["OWN", "S"]);
         context.delete_stream("OWN").await.unwrap();
         assert!(context.get_stream("OWN").await.is_err());
