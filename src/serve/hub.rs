@@ -468,3 +468,7 @@ impl Hub {
         self.observer.see(self.now, event);
     }
 }
+
+#[cfg(test)]
+#[path = "hub_tests.rs"]
+mod tests;
