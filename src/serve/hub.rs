@@ -3,19 +3,20 @@
 //!
 //! Leans on `server::front`, `fault` and `links`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::task::Waker;
 
 use bytes::{Bytes, BytesMut};
 use rand::RngExt;
 
+use super::kinds::{about, kind_of, reply_kind};
 use super::links::{Late, Links, Way};
+use super::ports::Ports;
 use super::tally::Tally;
 use crate::batch::fast::publisher::ControlFrame;
 use crate::event::{BatchNumber, DropCause, Event, Observer, PublisherId};
 use crate::fault::{Fate, Faults};
 use crate::machine::{Machine as _, Sink, Time};
-use crate::nats::{BatchSequence, Operation};
 use crate::scenario::FrameKind;
 use crate::seed::{Generator, Seed};
 use crate::server::front::{Front, FrontAction, Options};
@@ -60,39 +61,6 @@ enum CutState {
     Ahead,
     On,
     Over,
-}
-
-/// What the tasks of connections are to be told.
-#[derive(Debug, Default)]
-struct Ports {
-    wakers: BTreeMap<ConnectionId, Waker>,
-    /// Connections that are to be closed once their output is written.
-    closing: BTreeSet<ConnectionId>,
-    cut_off: u64,
-}
-
-impl Sink<FrontAction> for Ports {
-    fn emit(&mut self, action: FrontAction) {
-        match action {
-            FrontAction::Ready(id) => self.wake(id),
-            FrontAction::Close(id, _) => self.close(id),
-            // Only what a client sends becomes these, and that is taken elsewhere.
-            FrontAction::Publish(_) | FrontAction::Api { .. } => {}
-        }
-    }
-}
-
-impl Ports {
-    fn wake(&mut self, id: ConnectionId) {
-        if let Some(waker) = self.wakers.remove(&id) {
-            waker.wake();
-        }
-    }
-
-    fn close(&mut self, id: ConnectionId) {
-        self.cut_off += u64::from(self.closing.insert(id));
-        self.wake(id);
-    }
 }
 
 impl Hub {
@@ -518,32 +486,6 @@ impl Hub {
     }
 }
 
-const fn kind_of(operation: Operation) -> FrameKind {
-    match operation {
-        Operation::Start | Operation::Append | Operation::Commit => FrameKind::Message,
-        Operation::CommitEob => FrameKind::Eob,
-        Operation::Ping => FrameKind::Ping,
-    }
-}
-
-/// What faults call a reply; a bare status is none of theirs.
-const fn reply_kind(frame: ControlFrame) -> Option<FrameKind> {
-    match frame {
-        ControlFrame::Ack(_) => Some(FrameKind::FlowAck),
-        ControlFrame::Gap(_) => Some(FrameKind::Gap),
-        ControlFrame::Error { .. } => Some(FrameKind::FlowError),
-        ControlFrame::PubAck(_) | ControlFrame::Refused(_) => Some(FrameKind::PubAck),
-        ControlFrame::Status(_) => None,
-    }
-}
-
-/// The batch sequence that a reply is about.
-fn about(frame: ControlFrame) -> BatchSequence {
-    match frame {
-        ControlFrame::Ack(ack) => ack.sequence,
-        ControlFrame::Gap(gap) => gap.received,
-        ControlFrame::Error { sequence, .. } => sequence,
-        ControlFrame::PubAck(ack) => ack.count.unwrap_or_default(),
-        ControlFrame::Refused(_) | ControlFrame::Status(_) => BatchSequence(0),
-    }
-}
+#[cfg(test)]
+#[path = "hub_tests.rs"]
+mod tests;

@@ -9,7 +9,9 @@
 mod clock;
 mod driver;
 mod hub;
+mod kinds;
 mod links;
+mod ports;
 mod tally;
 
 pub use clock::{Clock, RealClock};

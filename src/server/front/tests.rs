@@ -73,7 +73,10 @@ impl Lab {
     }
 
     fn stream(&mut self, config: &str) {
-        self.connect(9, CONNECT);
+        // Filters with wildcards stand in subjects of calls.
+        let connect =
+            r#"CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true}"#;
+        self.connect(9, connect);
         self.say(9, "SUB api.r 1\r\n");
         let answer = self.call("STREAM.CREATE.S", config);
         assert_eq!(answer["did_create"], true, "{answer}");

@@ -1,0 +1,38 @@
+//! What faults call the frames of a batch.
+//!
+//! Leans on `scenario` for the words.
+
+use crate::batch::fast::publisher::ControlFrame;
+use crate::nats::{BatchSequence, Operation};
+use crate::scenario::FrameKind;
+
+/// What faults call a frame of a publisher.
+pub(super) const fn kind_of(operation: Operation) -> FrameKind {
+    match operation {
+        Operation::Start | Operation::Append | Operation::Commit => FrameKind::Message,
+        Operation::CommitEob => FrameKind::Eob,
+        Operation::Ping => FrameKind::Ping,
+    }
+}
+
+/// What faults call a reply; a bare status is none of theirs.
+pub(super) const fn reply_kind(frame: ControlFrame) -> Option<FrameKind> {
+    match frame {
+        ControlFrame::Ack(_) => Some(FrameKind::FlowAck),
+        ControlFrame::Gap(_) => Some(FrameKind::Gap),
+        ControlFrame::Error { .. } => Some(FrameKind::FlowError),
+        ControlFrame::PubAck(_) | ControlFrame::Refused(_) => Some(FrameKind::PubAck),
+        ControlFrame::Status(_) => None,
+    }
+}
+
+/// The batch sequence that a reply is about.
+pub(super) fn about(frame: ControlFrame) -> BatchSequence {
+    match frame {
+        ControlFrame::Ack(ack) => ack.sequence,
+        ControlFrame::Gap(gap) => gap.received,
+        ControlFrame::Error { sequence, .. } => sequence,
+        ControlFrame::PubAck(ack) => ack.count.unwrap_or_default(),
+        ControlFrame::Refused(_) | ControlFrame::Status(_) => BatchSequence(0),
+    }
+}
