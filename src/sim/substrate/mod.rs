@@ -74,6 +74,10 @@ pub trait Clock {
 
     /// Waits until `at`: exactly on the event substrate, to the next whole millisecond on turmoil.
     fn sleep_until(&self, at: Time) -> LocalFuture;
+
+    /// Ends the step that is being done, at this moment: for software whose news the caller waits
+    /// for. The step's progress is then [`Progress::Going`].
+    fn interrupt(&self);
 }
 
 /// A simulated world of hosts.

@@ -249,6 +249,10 @@ impl Clock for Network {
             }
         })
     }
+
+    fn interrupt(&self) {
+        // A step is a tick, and ends with it.
+    }
 }
 
 impl hook::Network for Network {

@@ -393,6 +393,10 @@ impl Clock for Network {
             timer: None,
         })
     }
+
+    fn interrupt(&self) {
+        self.end_step(Progress::Going);
+    }
 }
 
 /// Runs `action` on the network of this thread, if there is one.
