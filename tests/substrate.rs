@@ -315,6 +315,22 @@ fn a_world_without_anything_to_do_is_idle() {
     });
 }
 
+#[test]
+fn software_ends_the_step_when_it_has_news() {
+    scene(|| {
+        let mut scene = Scene::new(link());
+        let clock = scene.world.clock();
+        scene.host(CLIENT, async move {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            clock.interrupt();
+            std::future::pending::<()>().await;
+        });
+        assert_eq!(scene.world.step(MS(100)), Progress::Going);
+        assert_eq!(scene.world.now(), MS(5));
+        assert_eq!(scene.world.step(MS(100)), Progress::Reached(MS(100)));
+    });
+}
+
 // -- order and ends --------------------------------------------------------------------------
 
 #[test]

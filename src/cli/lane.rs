@@ -30,6 +30,8 @@ enum LaneWord {
 enum SubstrateWord {
     /// Exact time, bandwidth and windows
     Event,
+    /// The crate turmoil: steps of a millisecond, no bandwidth
+    Turmoil,
 }
 
 impl LaneArguments {
@@ -48,6 +50,7 @@ impl LaneArguments {
                 Err("--substrate is for the wire lane; add --lane wire".to_owned())
             }
             (Lane::Wire(_), Some(SubstrateWord::Event)) => Ok(Lane::Wire(Substrate::Event)),
+            (Lane::Wire(_), Some(SubstrateWord::Turmoil)) => Ok(Lane::Wire(Substrate::Turmoil)),
             (lane, None) => Ok(lane),
         }
     }

@@ -44,6 +44,8 @@ pub enum Lane {
 pub enum Substrate {
     /// Our own network: exact time, bandwidth, windows.
     Event,
+    /// The crate turmoil: steps of a millisecond, no bandwidth; a second opinion.
+    Turmoil,
 }
 
 impl Settings {

@@ -27,8 +27,8 @@ use crate::server::{Action, Input, Server, Source};
 /// should it be asked once more.
 pub type Numbering = Box<dyn FnMut(BatchHandle, &str) -> BatchNumber>;
 
-/// The publisher behind an address, where that is known beforehand.
-pub type PublisherAt = Box<dyn Fn(&str) -> Option<PublisherId>>;
+/// Says which publisher of the run connects from this address.
+pub type Hosts = Box<dyn FnMut(&str) -> PublisherId>;
 
 /// Most numbers of batches that are remembered; of more, the oldest batch is asked for again.
 const NUMBERS_MAX: usize = 1 << 20;
@@ -44,7 +44,7 @@ pub struct Hub {
     coin: Generator,
     numbering: Numbering,
     numbers: BTreeMap<BatchHandle, BatchNumber>,
-    known: PublisherAt,
+    hosts: Option<Hosts>,
     /// By connection: whose it is, as far as is known: its number among those that published to a
     /// batch, unless its address told.
     publishers: BTreeMap<ConnectionId, PublisherId>,
@@ -83,7 +83,7 @@ impl Hub {
             coin: seed.generator("coin", 0),
             numbering: Box::new(|handle, _| BatchNumber(handle.0)),
             numbers: BTreeMap::new(),
-            known: Box::new(|_| None),
+            hosts: None,
             publishers: BTreeMap::new(),
             observer,
             tally: Tally::default(),
@@ -99,9 +99,10 @@ impl Hub {
         self.numbering = numbering;
     }
 
-    /// From now on `known` tells whose connection it is that comes from an address.
-    pub fn know_publishers(&mut self, known: PublisherAt) {
-        self.known = known;
+    /// From now on `hosts` says which publisher a connection is, by the address that it comes from;
+    /// without, publishers are counted as they first publish to a batch.
+    pub fn name_publishers(&mut self, hosts: Hosts) {
+        self.hosts = Some(hosts);
     }
 
     /// Whether a message of a publisher, or an answer to one, is between its socket and the stream.
@@ -148,8 +149,8 @@ impl Hub {
         if is_out {
             return false;
         }
-        if let Some(publisher) = (self.known)(client_ip) {
-            self.publishers.insert(id, publisher);
+        if let Some(hosts) = &mut self.hosts {
+            self.publishers.insert(id, hosts(client_ip));
         }
         self.tally.connections += 1;
         self.front.connect(self.now, id, client_ip, &mut self.ports);

@@ -16,5 +16,5 @@ mod tally;
 
 pub use clock::{Clock, RealClock};
 pub use driver::serve;
-pub use hub::{Hub, Numbering, PublisherAt};
+pub use hub::{Hosts, Hub, Numbering};
 pub use tally::{Frames, Tally};

@@ -13,7 +13,8 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::net::IpAddr;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::rc::Rc;
 
@@ -22,8 +23,10 @@ use crate::machine::Time;
 use crate::seed::Seed;
 
 mod event;
+mod turmoil;
 
 pub use event::EventSubstrate;
+pub use turmoil::TurmoilSubstrate;
 
 /// A future of a thread: software of a host, or a sleep.
 pub type LocalFuture<T = ()> = Pin<Box<dyn Future<Output = T>>>;
@@ -57,7 +60,8 @@ pub enum Progress {
     Going,
     /// The limit is reached: everything up to it and at it has happened.
     Reached(Time),
-    /// Nothing will ever happen again; told only where the limit is [`Time::NEVER`].
+    /// Nothing will ever happen again; told only where the limit is [`Time::NEVER`], and never by
+    /// turmoil, which does not know.
     Idle,
     /// A task of this host panicked: a defect of the software. Its other tasks go on.
     Panicked(IpAddr),
@@ -71,8 +75,9 @@ pub trait Clock {
     /// Waits until `at`: exactly on the event substrate, to the next whole millisecond on turmoil.
     fn sleep_until(&self, at: Time) -> LocalFuture;
 
-    /// Ends the step in work at this moment, with [`Progress::Going`]: its caller is to look.
-    fn end_step(&self);
+    /// Ends the step that is being done, at this moment: for software whose news the caller waits
+    /// for. The step's progress is then [`Progress::Going`].
+    fn interrupt(&self);
 }
 
 /// A simulated world of hosts.
@@ -114,6 +119,7 @@ pub trait Substrate {
     fn heal(&mut self, from: IpAddr, to: IpAddr);
 
     /// Keeps back what is under way and what is sent until [`Substrate::release`]; nothing is lost.
+    /// On turmoil this is of both ways at once.
     fn hold(&mut self, from: IpAddr, to: IpAddr);
 
     /// Ends a hold: what was kept back arrives at once, in order.
@@ -163,6 +169,15 @@ pub fn isolated<T: Send>(seed: Seed, world: impl FnOnce() -> T + Send) -> Result
     let seed = seed.child("entropy", 0).0;
     sim_entropy::isolated(seed, world)
         .map_err(|refused| SimError::new("lane", &refused.to_string()))
+}
+
+/// The address of a host by its name.
+fn resolve(names: &BTreeMap<String, IpAddr>, name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let host = names.get(name).ok_or_else(|| {
+        let message = format!("there is no host `{name}` in the simulated network");
+        io::Error::new(io::ErrorKind::NotFound, message)
+    })?;
+    Ok(vec![SocketAddr::new(*host, port)])
 }
 
 /// Refuses to build a world on a thread that is not armed: it would not follow from its seed.

@@ -38,12 +38,12 @@ impl RunClock {
     pub(super) fn start(&self) {
         self.zero.set(Some(self.inner.now()));
         self.started.notify_waiters();
-        self.inner.end_step();
+        self.inner.interrupt();
     }
 
     /// Whoever drives the run is to look at it now.
     pub(super) fn pause(&self) {
-        self.inner.end_step();
+        self.inner.interrupt();
     }
 
     /// Ends when the run starts, and says when that was in the substrate's time.

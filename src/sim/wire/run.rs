@@ -3,7 +3,7 @@
 //! Leans on `crew`, `substrate` and `watch`.
 
 use std::cell::{Cell, RefCell};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
@@ -20,7 +20,9 @@ use crate::seed::Seed;
 use crate::serve::Hub;
 use crate::server::front::Options;
 use crate::sim::run::{Outside, SimOutcome};
-use crate::sim::substrate::{EventSubstrate, LinkSettings, Links, Progress, Substrate, isolated};
+use crate::sim::substrate::{
+    EventSubstrate, LinkSettings, Links, Progress, Substrate, TurmoilSubstrate, isolated,
+};
 use crate::sim::{SimError, model};
 use crate::watch::Watch;
 
@@ -42,6 +44,10 @@ pub(in crate::sim) fn run(
                 let substrate = EventSubstrate::new(links, seed.child("substrate", 0))?;
                 World::new(settings, seed, substrate, Time::ZERO)?.run(outside)
             }
+            SubstrateWord::Turmoil => {
+                let substrate = TurmoilSubstrate::new(links, seed.child("substrate", 0))?;
+                World::new(settings, seed, substrate, TICK)?.run(outside)
+            }
         }
     })?
 }
@@ -55,6 +61,9 @@ fn links(settings: &Settings) -> Links {
         window_bytes: network.window.0,
     })
 }
+
+/// Turmoil's timers go in steps of this.
+const TICK: Time = Time::from_millis(1);
 
 /// Between two looks at what is under way when everybody is done.
 const LOOK: Time = Time::from_micros(100);
@@ -330,14 +339,7 @@ fn share(
     let batches = Rc::new(RefCell::new(Batches::default()));
     let numbers = Rc::clone(&batches);
     hub.number_batches(Box::new(move |_, id| numbers.borrow_mut().number_of(id)));
-    hub.know_publishers(Box::new(move |ip| {
-        let IpAddr::V4(ip) = ip.parse().ok()? else {
-            return None;
-        };
-        let [_, high, middle, low] = ip.octets();
-        let number = u32::from_be_bytes([0, high.checked_sub(1)?, middle, low]);
-        Some(PublisherId(number))
-    }));
+    hub.name_publishers(Box::new(publisher_at));
     Ok(Shared {
         clock: Rc::new(RunClock::new(clock, slack)),
         log,
@@ -348,4 +350,10 @@ fn share(
         unfinished: Cell::new(0),
         stopped_links: RefCell::default(),
     })
+}
+
+/// The publisher on the host of an address: see [`host_of`].
+fn publisher_at(ip: &str) -> PublisherId {
+    let [_, high, middle, low] = ip.parse().map_or([0; 4], |ip: Ipv4Addr| ip.octets());
+    PublisherId(u32::from_be_bytes([0, high.saturating_sub(1), middle, low]))
 }

@@ -373,13 +373,7 @@ impl hook::Network for Network {
     }
 
     fn resolve(&self, name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-        let state = self.state.borrow();
-        let host = state.names.get(name);
-        let host = host.ok_or_else(|| {
-            let message = format!("there is no host `{name}` in the simulated network");
-            io::Error::new(ErrorKind::NotFound, message)
-        })?;
-        Ok(vec![SocketAddr::new(*host, port)])
+        super::resolve(&self.state.borrow().names, name, port)
     }
 
     fn choose(&self, options: u32) -> u32 {
@@ -400,8 +394,8 @@ impl Clock for Network {
         })
     }
 
-    fn end_step(&self) {
-        Self::end_step(self, Progress::Going);
+    fn interrupt(&self) {
+        self.end_step(Progress::Going);
     }
 }
 
