@@ -14,7 +14,7 @@ help: ## This list
 verify: fmt-check lint test doc ## Format, lints, tests (dependency rules included), documentation
 
 fmt-check:
-	$(CARGO) fmt --check
+	$(CARGO) fmt --all --check
 
 lint:
 	$(CARGO) clippy --locked --all-targets -- -D warnings
@@ -26,11 +26,11 @@ doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps
 
 fix: ## Formats; writes the JSON Schemas and the list of third-party crates anew
-	$(CARGO) fmt
+	$(CARGO) fmt --all
 	TIDEGATE_WRITE_SCHEMAS=1 $(CARGO) test --locked --test schema schema_is_current
 	TIDEGATE_WRITE_THIRD_PARTY=1 $(CARGO) test --locked --test third_party list_of_crates
 
-bench: ## Benchmarks of the event lane and of the live generator; speed is judged here and never in tests
+bench: ## Benchmarks of the event lane, its substrate and the live generator; speed is judged here and never in tests
 	$(CARGO) bench --locked
 
 soak: ## Every scenario with many seeds, then every fuzz target for a while

@@ -417,6 +417,38 @@ fn who_leaves_bytes_unread_resets() {
 }
 
 #[test]
+fn a_wake_of_a_task_that_has_ended_stops_nothing() {
+    // Within a host bytes arrive at once: the clock need not move for that.
+    let play = |host| {
+        let mut scene = Scene::new(link());
+        scene.host(SERVER, echo());
+        let (say, clock) = (scene.voice(), scene.world.clock());
+        scene.host(host, async move {
+            let stream = Rc::new(RefCell::new(dial().await.unwrap()));
+            let reader = Rc::clone(&stream);
+            let waiting = tokio::task::spawn_local(async move {
+                let mut bytes = [0; 8];
+                let mut stream = reader.borrow_mut();
+                let read = stream.read(&mut bytes);
+                // Waits for bytes, and then no longer.
+                let waited = tokio::time::timeout(Duration::from_millis(1), read).await;
+                assert!(waited.is_err());
+            });
+            waiting.await.unwrap();
+            stream.borrow_mut().write_all(b"ping").await.unwrap();
+            say("written");
+            clock.sleep_until(MS(30)).await;
+            say("later");
+        });
+        let heard = scene.run(Time::NEVER);
+        assert_eq!(heard[1], said(MS(30), "later"));
+    };
+    for host in [CLIENT, SERVER] {
+        scene(|| play(host));
+    }
+}
+
+#[test]
 fn nobody_there_refuses_after_a_round_trip() {
     scene(|| {
         let mut scene = Scene::new(link());

@@ -19,6 +19,7 @@ use std::marker::PhantomData;
     target_os = "linux",
     target_env = "gnu",
     any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_pointer_width = "64",
     not(target_feature = "crt-static"),
     not(miri)
 ))]
@@ -29,13 +30,16 @@ const SUPPORTED: bool = cfg!(all(
     target_os = "linux",
     target_env = "gnu",
     any(target_arch = "x86_64", target_arch = "aarch64"),
+    target_pointer_width = "64",
     not(target_feature = "crt-static"),
     not(miri)
 ));
 
 /// What the clocks of an armed thread show when nothing has elapsed, in seconds: those that count
 /// from the start of the machine, and those that show the date.
+#[cfg_attr(not(test), allow(dead_code, reason = "not used without support"))]
 const MONOTONIC_SECONDS: u64 = 1_000_000;
+#[cfg_attr(not(test), allow(dead_code, reason = "not used without support"))]
 const REALTIME_SECONDS: u64 = 1_767_225_600;
 
 /// Whether threads can be armed in this binary.

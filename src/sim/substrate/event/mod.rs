@@ -313,13 +313,12 @@ impl Network {
         }
     }
 
-    /// Moves the runtime's clock to an exact moment.
+    /// Moves the runtime's clock to an exact moment, and keeps the runtime from jumping.
     fn advance(&self, from: Time, to: Time) {
-        if to <= from {
-            return;
-        }
+        let to = to.max(from);
         let step = Duration::from_nanos(to.since(from).as_nanos());
-        // The first poll moves the clock; what follows would only yield.
+        // The first poll moves the clock and asks to be polled again, so that the runtime comes
+        // round once more instead of parking: whoever is woken now may be gone.
         let advance = pin!(tokio::time::advance(step));
         let _ = advance.poll(&mut Context::from_waker(Waker::noop()));
         self.set_now(to);
