@@ -467,10 +467,10 @@ fn bad_input_is_one_clear_line() {
             &["newer.toml:1: format: 2 is newer"],
         ),
         (
-            &["sim", "extra.toml"],
+            &["sim", "extra.toml", "--lane", "event"],
             &[
                 "extra.toml:5: publishers[0].client: ",
-                "`tidegate live`",
+                "--lane wire",
                 "--set publishers.0.client=core",
             ],
         ),
@@ -583,7 +583,11 @@ fn bad_usage_says_what_is_allowed() {
         ),
         (&["sim", "small.toml", "--seed=-1"], "--seed <N>"),
         (&["sim", "small.toml", "--jobs", "0"], "1..=1024"),
-        (&["sim", "small.toml", "--lane", "wire"], "event"),
+        (&["sim", "small.toml", "--lane", "bytes"], "event, wire"),
+        (
+            &["sim", "small.toml", "--substrate", "turmoil"],
+            "add --lane wire",
+        ),
         (
             &["live", "small.toml", "--local", "2"],
             "allowed are 1 and 3",
@@ -594,7 +598,7 @@ fn bad_usage_says_what_is_allowed() {
         ),
         (
             &["conform", "small.toml", "--against", "http://x"],
-            "neither `model` nor `local`",
+            "none of `model`, `serve` and `local`",
         ),
         (&["report"], "<RESULT>..."),
         (

@@ -46,6 +46,7 @@ const NEIGHBOURS: &[(&str, &str)] = &[
     ("watch", "measure"),
     ("conform", "live"),
     ("conform", "serve"),
+    ("sim", "serve"),
 ];
 
 /// Crates that the floors below [`FIRST_FREE_FLOOR`] do without.

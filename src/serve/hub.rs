@@ -107,13 +107,11 @@ impl Hub {
 
     /// Whether a message of a publisher, or an answer to one, is between its socket and the stream.
     pub fn has_work_of(&self, publisher: PublisherId) -> bool {
-        let of_publisher =
-            |id: ConnectionId| self.publishers.get(&id).is_some_and(|of| *of == publisher);
-        let mut messages = self.server.messages_inside();
-        let mut answers = self.server.answers_inside();
-        messages.any(|publish| publish.reply.is_some_and(|to| of_publisher(to.connection)))
-            || answers.any(|(to, _)| of_publisher(to.connection))
-            || self.links.connections().any(of_publisher)
+        let messages = self.server.messages_inside();
+        let asked = messages.filter_map(|publish| Some(publish.reply?.connection));
+        let answered = self.server.answers_inside().map(|(to, _)| to.connection);
+        let mut all = asked.chain(answered).chain(self.links.connections());
+        all.any(|id| self.publishers.get(&id) == Some(&publisher))
     }
 
     /// The modelled server.
