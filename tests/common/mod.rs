@@ -3,11 +3,14 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub(crate) mod frames;
 pub(crate) mod tree;
 
 use std::sync::atomic::AtomicBool;
 
-use tidegate::scenario::Scenario;
+use tidegate::event::Observer;
+use tidegate::report::{Cost, RunRecord, RunResult, World};
+use tidegate::scenario::{Lane, Scenario};
 use tidegate::seed::Seed;
 use tidegate::sim::{Outside, SimOutcome, run as run_world};
 
@@ -17,21 +20,47 @@ pub(crate) fn run(text: &str, seed: u64) -> SimOutcome {
     run_scenario(&scenario, seed)
 }
 
-/// Runs a parsed file at `seed`.
+/// Runs a parsed file at `seed`, in the lane that its clients need.
 pub(crate) fn run_scenario(scenario: &Scenario, seed: u64) -> SimOutcome {
+    run_in(scenario, seed, scenario.settings.lane(), None)
+}
+
+/// Runs a parsed file at `seed` in a lane, shown to one more observer.
+pub(crate) fn run_in(
+    scenario: &Scenario,
+    seed: u64,
+    lane: Lane,
+    observer: Option<&mut (dyn Observer + Send)>,
+) -> SimOutcome {
     let stop = AtomicBool::new(false);
     let outside = Outside {
         stop: &stop,
         progress: &mut |_| {},
-        observer: None,
+        observer: observer.map(|observer| observer as _),
     };
-    run_world(
-        &scenario.settings,
-        Seed(seed),
-        scenario.settings.lane(),
-        outside,
-    )
-    .unwrap_or_else(|error| panic!("{error}"))
+    run_world(&scenario.settings, Seed(seed), lane, outside)
+        .unwrap_or_else(|error| panic!("{}: {error}", scenario.file))
+}
+
+/// The result of a run, with its verdict.
+pub(crate) fn result(scenario: &Scenario, seed: u64, outcome: SimOutcome) -> RunResult {
+    let findings = outcome.seen.findings;
+    RunResult::new(RunRecord {
+        world: World::Sim,
+        file: scenario.file.clone(),
+        seed,
+        trace_hash: outcome.seen.trace_hash,
+        partial: outcome.partial,
+        unfinished: outcome.unfinished,
+        summary: outcome.seen.summary,
+        violations: findings.violations.into_iter().map(Into::into).collect(),
+        stalls: findings.stalls.into_iter().map(Into::into).collect(),
+        leader_changes: Vec::new(),
+        cost: Cost::default(),
+        settings: scenario.settings.clone(),
+        notes: Vec::new(),
+        replay: String::new(),
+    })
 }
 
 /// The scenario or workload files of a folder of the project, in order, with their whole paths.
