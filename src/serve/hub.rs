@@ -9,7 +9,7 @@ use std::task::Waker;
 use bytes::{Bytes, BytesMut};
 use rand::RngExt;
 
-use super::kinds::{about, kind_of, reply_kind};
+use super::kinds::{Hosts, Numbering, about, kind_of, reply_kind};
 use super::links::{Late, Links, Way};
 use super::ports::Ports;
 use super::tally::Tally;
@@ -22,13 +22,6 @@ use crate::seed::{Generator, Seed};
 use crate::server::front::{Front, FrontAction, Options};
 use crate::server::message::{BatchHandle, ConnectionId, Control, Fact, Reply, ReplyTo};
 use crate::server::{Action, Input, Server, Source};
-
-/// Gives a batch its number in the run when it is first seen, by handle and id; the same again
-/// should it be asked once more.
-pub type Numbering = Box<dyn FnMut(BatchHandle, &str) -> BatchNumber>;
-
-/// Says which publisher of the run connects from this address.
-pub type Hosts = Box<dyn FnMut(&str) -> PublisherId>;
 
 /// Most numbers of batches that are remembered; of more, the oldest batch is asked for again.
 const NUMBERS_MAX: usize = 1 << 20;

@@ -1,10 +1,19 @@
-//! What faults call the frames of a batch.
+//! Who is who: what faults call the frames of a batch, and whose batches and connections they are.
 //!
 //! Leans on `scenario` for the words.
 
 use crate::batch::fast::publisher::ControlFrame;
+use crate::event::{BatchNumber, PublisherId};
 use crate::nats::{BatchSequence, Operation};
 use crate::scenario::FrameKind;
+use crate::server::message::BatchHandle;
+
+/// Gives a batch its number in the run when it is first seen, by handle and id; the same again
+/// should it be asked once more.
+pub type Numbering = Box<dyn FnMut(BatchHandle, &str) -> BatchNumber>;
+
+/// Says which publisher of the run connects from this address.
+pub type Hosts = Box<dyn FnMut(&str) -> PublisherId>;
 
 /// What faults call a frame of a publisher.
 pub(super) const fn kind_of(operation: Operation) -> FrameKind {

@@ -16,5 +16,6 @@ mod tally;
 
 pub use clock::{Clock, RealClock};
 pub use driver::serve;
-pub use hub::{Hosts, Hub, Numbering};
+pub use hub::Hub;
+pub use kinds::{Hosts, Numbering};
 pub use tally::{Frames, Tally};
