@@ -12,13 +12,15 @@ use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Failure;
-use crate::report::{Unfinished, World, resolved};
+use crate::report::{RunLane, Unfinished, World, place, resolved};
 use crate::scenario::{Scenario, config_hash};
 
 /// What is to run, as far as its folder is called after it.
 pub(super) struct Ran<'a> {
     /// In which world.
     pub(super) world: World,
+    /// How it is simulated, if it is.
+    pub(super) lane: Option<RunLane>,
     /// Each file, with `--set` done.
     pub(super) files: &'a [&'a Scenario],
     /// First and last seed of the first file.
@@ -28,14 +30,14 @@ pub(super) struct Ran<'a> {
 }
 
 impl Ran<'_> {
-    /// The folder below `results`: `NAME-WORLD-seedN`, `NAME-WORLD-seedsA-B` for several seeds of one
+    /// The folder below `results`, whose WORLD is `live`, `sim`, or `wire` in that lane: `NAME-WORLD-seedN`, `NAME-WORLD-seedsA-B` for several seeds of one
     /// file, `several-WORLD-DIGITS` for several files.
     ///
     /// With `--set`, eight digits of the configuration hash follow; and eight over the name of the
     /// file where `results` has the folder already, and in it the result of another file. So only
     /// what is run again replaces a result.
     pub(super) fn folder(&self, results: &Path) -> PathBuf {
-        let world = self.world.as_str();
+        let world = place(self.world, self.lane);
         let (first, last) = self.seeds;
         let [file] = self.files else {
             let names = self.files.iter().map(|one| one.file.as_str());
@@ -186,6 +188,7 @@ mod tests {
     fn name(results: &Path, files: &[&Scenario], seeds: (u64, u64), set: &[String]) -> String {
         let ran = Ran {
             world: World::Sim,
+            lane: Some(RunLane::Event),
             files,
             seeds,
             set,

@@ -102,6 +102,7 @@ pub(super) fn live(arguments: &LiveArguments) -> Result<(), Failure> {
         json: arguments.json,
         ran: Ran {
             world: World::Live,
+            lane: None,
             files: &files,
             seeds: (first, first),
             set: &arguments.set,
@@ -315,6 +316,7 @@ impl Session<'_> {
         let cost = stopwatch.stop(seen.summary.totals.published, end.as_nanos());
         let run = Run {
             world: World::Live,
+            lane: None,
             scenario,
             seed,
             partial,

@@ -2,7 +2,7 @@
 //!
 //! Leans on `watch` and `report`.
 
-use crate::report::{Cost, RunRecord, World};
+use crate::report::{Cost, RunLane, RunRecord, World};
 use crate::scenario::Scenario;
 use crate::seed::Seed;
 use crate::watch::Seen;
@@ -10,6 +10,7 @@ use crate::watch::Seen;
 /// How a run was made.
 pub(super) struct Run<'a> {
     pub(super) world: World,
+    pub(super) lane: Option<RunLane>,
     pub(super) scenario: &'a Scenario,
     pub(super) seed: Seed,
     pub(super) partial: bool,
@@ -36,6 +37,7 @@ pub(super) fn record(run: Run<'_>, seen: Seen) -> RunRecord {
     }
     RunRecord {
         world: run.world,
+        lane: run.lane,
         file: run.scenario.file.clone(),
         seed: run.seed.0,
         trace_hash,

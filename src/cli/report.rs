@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use super::Failure;
 use super::print;
 use crate::report::chart::{self, ChartError};
-use crate::report::{ResultFile, RunResult, page, write_atomically};
+use crate::report::{ResultFile, RunResult, page, place, write_atomically};
 use crate::scenario::InputError;
 
 /// Largest result file that is read.
@@ -135,7 +135,7 @@ fn with_suffix(base: &Path, suffix: &str) -> PathBuf {
 /// `FILE-WORLD-seedN`, as the folder of the run is called.
 fn name_of(run: &RunResult) -> String {
     let stem = stem_of(Path::new(&run.file));
-    format!("{stem}-{}-seed{}", run.world.as_str(), run.seed)
+    format!("{stem}-{}-seed{}", place(run.world, run.lane), run.seed)
 }
 
 /// The name of a file without folder and extension, fit for a file name anywhere.

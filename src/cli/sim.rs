@@ -177,6 +177,7 @@ pub(super) fn sim(arguments: &SimArguments) -> Result<(), Failure> {
         json: arguments.json,
         ran: Ran {
             world: World::Sim,
+            lane: jobs.files.first().map(|(_, lane, _)| (*lane).into()),
             files: &files,
             seeds: (first, first + (jobs.seeds_of_each - 1)),
             set: &arguments.set,
@@ -247,6 +248,7 @@ fn run_one(
     );
     let run = Run {
         world: World::Sim,
+        lane: Some(job.lane.into()),
         scenario: job.scenario,
         seed: job.seed,
         partial: outcome.partial,

@@ -10,7 +10,7 @@ use crate::measure::{
     Distribution, FaultTimes, FlowSeries, GroupSummary, Series, StallTime, Summary, Throughput,
     Totals, Window, rounded,
 };
-use crate::scenario::{Settings, config_hash};
+use crate::scenario::{Lane, Settings, Substrate, config_hash};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -39,11 +39,44 @@ impl World {
     }
 }
 
+/// How a world was simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunLane {
+    /// Pure machines on an event queue.
+    Event,
+    /// Real client code over the client protocol, on our own network.
+    Wire,
+    /// The same on the network of the crate turmoil.
+    WireTurmoil,
+}
+
+impl From<Lane> for RunLane {
+    fn from(lane: Lane) -> Self {
+        match lane {
+            Lane::Event => Self::Event,
+            Lane::Wire(Substrate::Event) => Self::Wire,
+            Lane::Wire(Substrate::Turmoil) => Self::WireTurmoil,
+        }
+    }
+}
+
+/// One word for where a run took place: the world, or the lane where it is not the event lane.
+pub const fn place(world: World, lane: Option<RunLane>) -> &'static str {
+    match lane {
+        Some(RunLane::Wire) => "wire",
+        Some(RunLane::WireTurmoil) => "wire-turmoil",
+        Some(RunLane::Event) | None => world.as_str(),
+    }
+}
+
 /// What a world hands over when its run is over.
 #[derive(Clone, Debug)]
 pub struct RunRecord {
     /// Where the run took place.
     pub world: World,
+    /// How it was simulated; none for a live run.
+    pub lane: Option<RunLane>,
     /// The file, as the user named it.
     pub file: String,
     /// The seed.
@@ -85,6 +118,8 @@ pub struct RunResult {
     pub tool_version: String,
     /// Where the run took place.
     pub world: World,
+    /// How it was simulated. Null for a live run.
+    pub lane: Option<RunLane>,
     /// The file, as the user named it.
     pub file: String,
     /// The seed.
@@ -283,6 +318,7 @@ impl RunResult {
             format: FORMAT,
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
             world: record.world,
+            lane: record.lane,
             file: record.file,
             seed: record.seed,
             config_hash: format!("{:016x}", config_hash(&settings)),
@@ -378,6 +414,7 @@ pub(crate) mod tests {
     pub(crate) fn record() -> RunRecord {
         RunRecord {
             world: World::Sim,
+            lane: Some(RunLane::Event),
             file: "sims/nats/steady.toml".to_owned(),
             seed: 7,
             trace_hash: Some(0xab),
@@ -423,6 +460,7 @@ pub(crate) mod tests {
         assert_eq!(RunResult::new(written).config_hash, simulated.config_hash);
         let live = RunResult::new(RunRecord {
             world: World::Live,
+            lane: None,
             ..record()
         });
         assert_eq!(live.config, settings());

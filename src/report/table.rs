@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::rows::{QUANTILES, notes, quantiles, seconds, total_rows, whose};
 use super::text::{byte_rate, count, duration, mebibytes, percent, printable, short};
 use super::verdict::{is_open, word};
-use super::{RunResult, RunSet, SetSummary, Verdict};
+use super::{RunResult, RunSet, SetSummary, Verdict, place};
 use crate::measure::Distribution;
 
 /// Violations and stalls told in full; the rest is counted.
@@ -188,7 +188,7 @@ fn head(result: &RunResult, paint: Painter) -> Vec<String> {
     let mut lines = vec![format!(
         "{}  {} {} seed {}{partial}",
         badge(result, paint),
-        result.world.as_str(),
+        place(result.world, result.lane),
         printable(&result.file),
         result.seed,
     )];

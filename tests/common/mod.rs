@@ -9,7 +9,7 @@ pub(crate) mod tree;
 use std::sync::atomic::AtomicBool;
 
 use tidegate::event::Observer;
-use tidegate::report::{Cost, RunRecord, RunResult, World};
+use tidegate::report::{Cost, RunLane, RunRecord, RunResult, World};
 use tidegate::scenario::{Lane, Scenario};
 use tidegate::seed::Seed;
 use tidegate::sim::{Outside, SimOutcome, run as run_world};
@@ -47,6 +47,7 @@ pub(crate) fn result(scenario: &Scenario, seed: u64, outcome: SimOutcome) -> Run
     let findings = outcome.seen.findings;
     RunResult::new(RunRecord {
         world: World::Sim,
+        lane: Some(RunLane::Event),
         file: scenario.file.clone(),
         seed,
         trace_hash: outcome.seen.trace_hash,
