@@ -18,6 +18,7 @@ use tidegate::sim::substrate::{
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::Mutex;
 
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 1, 1));
@@ -424,18 +425,18 @@ fn a_wake_of_a_task_that_has_ended_stops_nothing() {
         scene.host(SERVER, echo());
         let (say, clock) = (scene.voice(), scene.world.clock());
         scene.host(host, async move {
-            let stream = Rc::new(RefCell::new(dial().await.unwrap()));
+            let stream = Rc::new(Mutex::new(dial().await.unwrap()));
             let reader = Rc::clone(&stream);
             let waiting = tokio::task::spawn_local(async move {
                 let mut bytes = [0; 8];
-                let mut stream = reader.borrow_mut();
+                let mut stream = reader.lock().await;
                 let read = stream.read(&mut bytes);
                 // Waits for bytes, and then no longer.
                 let waited = tokio::time::timeout(Duration::from_millis(1), read).await;
                 assert!(waited.is_err());
             });
             waiting.await.unwrap();
-            stream.borrow_mut().write_all(b"ping").await.unwrap();
+            stream.lock().await.write_all(b"ping").await.unwrap();
             say("written");
             clock.sleep_until(MS(30)).await;
             say("later");

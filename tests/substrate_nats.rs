@@ -16,10 +16,14 @@ use std::time::Duration;
 
 use async_nats::{Client, ConnectOptions, Event};
 use jetstream_extra::batch_publish_fast::{FastPublishExt, GapMode};
+use tidegate::batch::fast::publisher::{Profile, Settings};
+use tidegate::client::{BatchClient, BatchSettings, CoreClient, Message, Next, Source, Witness};
+use tidegate::event::{BatchNumber, Event as TidegateEvent};
 use tidegate::machine::Time;
+use tidegate::nats::BatchSequence;
 use tidegate::seed::Seed;
 use tidegate::sim::substrate::{
-    EventSubstrate, LinkSettings, Links, Progress, Substrate, TurmoilSubstrate, isolated,
+    Clock, EventSubstrate, LinkSettings, Links, Progress, Substrate, TurmoilSubstrate, isolated,
 };
 
 const MS: fn(u64) -> Time = Time::from_millis;
@@ -204,29 +208,107 @@ fn a_client_comes_back_to_a_server_that_was_started_again() {
     }
 }
 
+/// Whose code publishes.
+#[derive(Clone, Copy, Debug)]
+enum Publishes {
+    /// The crate jetstream-extra.
+    Extra,
+    /// tidegate's own core, on a connection of async-nats.
+    Core,
+}
+
+async fn publish_by_extra(messages: u32) -> u64 {
+    let client = connect(ConnectOptions::new()).await;
+    let jetstream = async_nats::jetstream::new(client);
+    let builder = jetstream.fast_publish().flow(50).max_outstanding_acks(2);
+    let mut publisher = builder.gap_mode(GapMode::Fail).build().unwrap();
+    let payload = bytes::Bytes::from(vec![b'x'; 1_024]);
+    for _ in 0..messages {
+        publisher.add("tidegate.0", payload.clone()).await.unwrap();
+    }
+    publisher.close().await.unwrap().batch_size
+}
+
+/// Tells the events of the core client by its voice.
+struct Ears<F> {
+    clock: Rc<dyn Clock>,
+    say: F,
+}
+
+impl<F: Fn(&str)> Witness for Ears<F> {
+    fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    fn now_roughly(&self) -> Time {
+        self.clock.now()
+    }
+
+    fn tell(&self, at: Time, event: TidegateEvent) {
+        (self.say)(&format!("{at} {event:?}"));
+    }
+}
+
+/// So many messages, as fast as the client takes them, and then the end of the batch.
+struct Rush(u32);
+
+impl Source for Rush {
+    fn next(&mut self, now: Time, _: BatchSequence) -> Next {
+        let Some(left) = self.0.checked_sub(1) else {
+            return Next::CommitEob;
+        };
+        self.0 = left;
+        let message = Message {
+            subject: "tidegate.0".into(),
+            payload: bytes::Bytes::from_static(&[b'x'; 1_024]),
+            headers: None,
+        };
+        Next::Offer(message, now)
+    }
+
+    async fn until(&self, _: Time) {
+        std::future::pending::<()>().await;
+    }
+}
+
+async fn publish_by_core(messages: u32, ears: &Ears<impl Fn(&str)>) -> u64 {
+    let client = connect(ConnectOptions::new()).await;
+    let settings = BatchSettings {
+        batch: BatchNumber(0),
+        publisher: Settings {
+            flow: 50,
+            outstanding_acks: 2,
+            gap: tidegate::nats::GapMode::Fail,
+            ack_timeout: Time::from_secs(5),
+            profile: Profile::ADR,
+        },
+    };
+    let batch = CoreClient::open(&client, &settings, ears).await.unwrap();
+    batch.publish(&mut Rush(messages)).await.acknowledged.0
+}
+
 /// Publishers of fast batches, each on a host of its own; the whole trace.
-fn batches(kind: Kind, publishers: u8, messages: u32, seed: u64) -> Vec<String> {
+fn batches((kind, publishes, publishers, messages): Run, seed: u64) -> Vec<String> {
     isolated(Seed(seed), move || {
         let (mut world, notes) = (world(kind, seed), Notes::default());
         start_server(&mut *world, &notes);
         let done: Rc<RefCell<u8>> = Rc::default();
         for number in 0..publishers {
             let say = voice(&*world, &notes);
-            let done = Rc::clone(&done);
+            let (done, clock) = (Rc::clone(&done), world.clock());
             world.host(
                 client_host(number),
                 Box::pin(async move {
-                    let client = connect(ConnectOptions::new()).await;
-                    let jetstream = async_nats::jetstream::new(client);
-                    let builder = jetstream.fast_publish().flow(50).max_outstanding_acks(2);
-                    let mut publisher = builder.gap_mode(GapMode::Fail).build().unwrap();
-                    let payload = bytes::Bytes::from(vec![b'x'; 1_024]);
-                    for _ in 0..messages {
-                        publisher.add("tidegate.0", payload.clone()).await.unwrap();
-                    }
-                    let end = publisher.close().await.unwrap();
-                    say(&format!("{number} committed {}", end.batch_size));
+                    let stored = match publishes {
+                        Publishes::Extra => publish_by_extra(messages).await,
+                        Publishes::Core => {
+                            let (say, clock) = (say.clone(), Rc::clone(&clock));
+                            publish_by_core(messages, &Ears { clock, say }).await
+                        }
+                    };
+                    say(&format!("{number} committed {stored}"));
                     *done.borrow_mut() += 1;
+                    clock.interrupt();
                 }),
             );
         }
@@ -240,35 +322,42 @@ fn batches(kind: Kind, publishers: u8, messages: u32, seed: u64) -> Vec<String> 
     .unwrap()
 }
 
+/// The substrate, whose code publishes, how many publishers, and messages of each.
+type Run = (Kind, Publishes, u8, u32);
+
 /// Runs that are held to be equal.
-const RUNS: [(Kind, u8, u32); 4] = [
-    (Kind::Event, 1, 1_000),
-    (Kind::Event, 100, 50),
-    (Kind::Turmoil, 1, 1_000),
-    (Kind::Turmoil, 20, 50),
+const RUNS: [Run; 8] = [
+    (Kind::Event, Publishes::Extra, 1, 1_000),
+    (Kind::Event, Publishes::Extra, 100, 60),
+    (Kind::Event, Publishes::Core, 1, 1_000),
+    (Kind::Event, Publishes::Core, 100, 60),
+    (Kind::Turmoil, Publishes::Extra, 1, 1_000),
+    (Kind::Turmoil, Publishes::Extra, 20, 60),
+    (Kind::Turmoil, Publishes::Core, 1, 1_000),
+    (Kind::Turmoil, Publishes::Core, 20, 60),
 ];
 
 #[test]
 fn fast_batches_are_committed() {
-    for (kind, publishers, messages) in RUNS {
-        let notes = batches(kind, publishers, messages, 1);
+    for run in RUNS {
+        let (_, _, publishers, messages) = run;
         let committed = format!("committed {messages}");
+        let notes = batches(run, 1);
         let committed = notes.iter().filter(|note| note.ends_with(&committed));
-        assert_eq!(committed.count(), usize::from(publishers), "{kind:?}");
+        assert_eq!(committed.count(), usize::from(publishers), "{run:?}");
     }
 }
 
 #[test]
 fn equal_seeds_are_equal_runs_in_a_row_and_side_by_side() {
-    for (kind, publishers, messages) in RUNS {
-        let run = || batches(kind, publishers, messages, 1);
-        let first = run();
-        assert!(first == run(), "{kind:?} {publishers}: in a row");
+    for run in RUNS {
+        let again = || batches(run, 1);
+        let first = again();
+        assert!(first == again(), "{run:?}: in a row");
         std::thread::scope(|scope| {
-            let others: Vec<_> = (0..3).map(|_| scope.spawn(run)).collect();
+            let others: Vec<_> = (0..3).map(|_| scope.spawn(again)).collect();
             for other in others {
-                let same = other.join().unwrap() == first;
-                assert!(same, "{kind:?} {publishers}: side by side");
+                assert!(other.join().unwrap() == first, "{run:?}: side by side");
             }
         });
     }
@@ -276,7 +365,7 @@ fn equal_seeds_are_equal_runs_in_a_row_and_side_by_side() {
 
 #[test]
 fn equal_seeds_are_equal_runs_in_two_processes() {
-    let notes = RUNS.map(|(kind, publishers, messages)| batches(kind, publishers, messages, 1));
+    let notes = RUNS.map(|run| batches(run, 1));
     let notes = format!("{notes:?}");
     let hash = format!(
         "hash {:032x}",
@@ -299,6 +388,6 @@ fn equal_seeds_are_equal_runs_in_two_processes() {
 
 #[test]
 fn other_seeds_are_other_runs() {
-    let run = |seed| batches(Kind::Event, 20, 20, seed);
+    let run = |seed| batches((Kind::Event, Publishes::Extra, 20, 20), seed);
     assert_ne!(run(1), run(2));
 }

@@ -8,7 +8,10 @@
 //! - [`TurmoilSubstrate`] is the crate turmoil, an independent opinion: ticks of a millisecond, no
 //!   bandwidth.
 //!
-//! Both want a thread whose randomness follows from the seed: [`isolated`] gives one. Leans on
+//! Both want a thread whose randomness follows from the seed: [`isolated`] gives one. What does not
+//! follow from it, and so must not be looked at: names that a client crate counts for the whole
+//! process (inboxes and batch ids of nuid; their lengths are constant); which of several tasks that
+//! wait on one `tokio::sync::watch` is woken first; threads that software starts by itself. Leans on
 //! `net`, `seed`, and on the crates beside the library: the facade of tokio and `sim-entropy`.
 
 use std::collections::BTreeMap;
