@@ -49,6 +49,7 @@ pub(super) struct Publisher {
 /// A publisher, from its connection to its last word.
 pub(super) async fn publisher(seat: Seat, publisher: Publisher) {
     let client = connect().await;
+    seat.connect(Some(client.clone()));
     let shared = &seat.shared;
     shared.connected.set(shared.connected.get() + 1);
     if shared.connected.get() == publisher.publishers {
@@ -75,6 +76,7 @@ pub(super) async fn publisher(seat: Seat, publisher: Publisher) {
         // what was published and not committed may still be in the client
         let _ = tokio::time::timeout(FAREWELL, client.flush()).await;
     }
+    seat.connect(None);
     drop(client);
     shared
         .unfinished

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use super::clock::RunClock;
 use super::crew;
 use super::seat::{Batches, Log, Seat, Shared};
-use super::{PUBLISHERS_MAX, SERVER, host_of};
+use super::{PUBLISHERS_MAX, SERVER, host_of, publisher_on};
 use crate::event::{Event, PublisherId};
 use crate::fault::{Cut, Faults};
 use crate::load::{MessageMaker, PayloadContent, Plan};
@@ -38,7 +38,7 @@ pub(in crate::sim) fn run(
     outside: Outside<'_>,
 ) -> Result<SimOutcome, SimError> {
     isolated(seed, || {
-        let links = links(settings);
+        let links = Links::all(link(settings));
         match substrate {
             SubstrateWord::Event => {
                 let substrate = EventSubstrate::new(links, seed.child("substrate", 0))?;
@@ -48,14 +48,15 @@ pub(in crate::sim) fn run(
     })?
 }
 
-fn links(settings: &Settings) -> Links {
+/// The link of each publisher.
+fn link(settings: &Settings) -> LinkSettings {
     let network = settings.network.clone().unwrap_or_default();
-    Links::all(LinkSettings {
+    LinkSettings {
         latency: network.latency.0,
         jitter: network.jitter.0,
         bits_per_second: network.bandwidth.0,
         window_bytes: network.window.0,
-    })
+    }
 }
 
 /// Between two looks at what is under way when everybody is done.
@@ -113,10 +114,7 @@ impl<'s, S: Substrate> World<'s, S> {
                 time_limit: settings.time_limit.0,
                 publishers: publishers as usize,
             };
-            let seat = Seat {
-                shared: Rc::clone(&shared),
-                publisher,
-            };
+            let seat = Seat::new(Rc::clone(&shared), publisher);
             let software = Box::pin(crew::publisher(seat, crew_member));
             substrate.host(host_of(publisher), software);
         }
@@ -270,6 +268,7 @@ impl<'s, S: Substrate> World<'s, S> {
         self.shared.log.push(now, event);
         for publisher in self.publishers_of(cut) {
             *self.stopped(publisher) -= 1;
+            self.shared.log.ways().released(now, publisher);
             let others = self.on.iter().filter(|other| other.holds == cut.holds);
             let still = others
                 .filter(|other| other.publisher.is_none_or(|whose| whose == publisher))
@@ -314,7 +313,9 @@ fn share(
     // the links are the substrate's; the hub has what happens to single frames
     let on_frames = |fault: &&Fault| !matches!(fault.action, FaultAction::Cut | FaultAction::Hold);
     let faults: Vec<Fault> = settings.faults.iter().filter(on_frames).cloned().collect();
-    let log = Log::default();
+    let mut link = link(settings);
+    link.latency += slack;
+    let log = Log::new(publishers, link);
     let options = Options {
         host: SERVER.to_string(),
         port: super::PORT,
@@ -332,16 +333,15 @@ fn share(
     let batches = Rc::new(RefCell::new(Batches::default()));
     let numbers = Rc::clone(&batches);
     hub.number_batches(Box::new(move |_, id| numbers.borrow_mut().number_of(id)));
+    let clock = Rc::new(RunClock::new(clock, slack));
+    let (connected, at) = (log.clone(), Rc::clone(&clock));
     hub.know_publishers(Box::new(move |ip| {
-        let IpAddr::V4(ip) = ip.parse().ok()? else {
-            return None;
-        };
-        let [_, high, middle, low] = ip.octets();
-        let number = u32::from_be_bytes([0, high.checked_sub(1)?, middle, low]);
-        Some(PublisherId(number))
+        let publisher = publisher_on(ip)?;
+        connected.ways().connected(at.now(), publisher);
+        Some(publisher)
     }));
     Ok(Shared {
-        clock: Rc::new(RunClock::new(clock, slack)),
+        clock,
         log,
         batches,
         hub: Rc::new(RefCell::new(hub)),
