@@ -45,6 +45,8 @@ pub struct EveryPublisherEnds {
     flow: u16,
     /// Messages refused from the one on at which the next flow ack is due.
     refused_when_due: u64,
+    /// Messages refused since the last ack, of which the client does not tell which they are.
+    refused_untold: u64,
 
     // what the server knows
     opened: bool,
@@ -107,7 +109,8 @@ impl EveryPublisherEnds {
     fn release_as_the_client_sees_it(&self, wait: Wait) -> Option<String> {
         let due = self.due();
         let sent_when_due = (self.published.0 + 1).saturating_sub(due);
-        if wait != Wait::Gate || sent_when_due > self.refused_when_due {
+        let refused_all = self.refused_untold >= self.published.0.saturating_sub(self.acked.0);
+        if wait != Wait::Gate || (sent_when_due > self.refused_when_due && !refused_all) {
             return None;
         }
         let release = match sent_when_due {
@@ -145,6 +148,7 @@ impl Judge for EveryPublisherEnds {
             acked: zero,
             flow: start.flow,
             refused_when_due: 0,
+            refused_untold: 0,
             opened: false,
             forgotten: false,
             pub_ack_sent: false,
@@ -186,6 +190,7 @@ impl Judge for EveryPublisherEnds {
             Event::GapSeen { .. } => self.trouble(at),
             Event::ErrorSeen { sequence, .. } => {
                 self.refused_when_due += u64::from(sequence.0 >= self.due());
+                self.refused_untold += u64::from(sequence == BatchSequence(0));
                 self.trouble(at);
             }
             Event::AtRest { .. } => self.at_rest = true,
@@ -237,6 +242,7 @@ impl EveryPublisherEnds {
         if sequence > self.acked {
             // Answers come in the order of messages: what is refused from here on is told later.
             self.refused_when_due = 0;
+            self.refused_untold = 0;
         }
         if sequence >= self.acked {
             self.acked = sequence;
@@ -281,5 +287,94 @@ impl EveryPublisherEnds {
         if let Some(release) = self.release(wait, bench.server_told()) {
             bench.stall(waited, release);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Observer;
+    use crate::judge::{Findings, Judges, Manner};
+
+    const BATCH: BatchNumber = BatchNumber(0);
+
+    /// A batch as its client alone tells it: flow 5, an ack for 5, 14 messages sent, `refused` of
+    /// them without saying which, and then nothing until the timeout.
+    fn findings(refused: u64) -> Findings {
+        let manner = Manner {
+            ack_timeout: Time::from_secs(3),
+            errors_count_as_acks: false,
+        };
+        let mut judges = Judges::new(vec![manner], false);
+        let mut see = |at, event| judges.see(Time::from_secs(at), &event);
+        see(
+            0,
+            Event::BatchStarted {
+                publisher: PublisherId(0),
+                batch: BATCH,
+                flow: 5,
+                outstanding_acks: 2,
+                gap: GapMode::Ok,
+            },
+        );
+        for sequence in (1..=14).map(BatchSequence) {
+            let operation = match sequence {
+                BatchSequence(1) => Operation::Start,
+                _ => Operation::Append,
+            };
+            see(
+                0,
+                Event::Published {
+                    batch: BATCH,
+                    operation,
+                    bytes: 1,
+                    sequence,
+                    intended: Time::ZERO,
+                },
+            );
+            if sequence == BatchSequence(9) {
+                let (batch, flow, sequence) = (BATCH, 5, BatchSequence(5));
+                see(
+                    0,
+                    Event::AckSeen {
+                        batch,
+                        flow,
+                        sequence,
+                    },
+                );
+            }
+        }
+        see(0, Event::Blocked { batch: BATCH });
+        for _ in 0..refused {
+            let (batch, code, sequence) = (BATCH, 0, BatchSequence(0));
+            see(
+                0,
+                Event::ErrorSeen {
+                    batch,
+                    code,
+                    sequence,
+                },
+            );
+        }
+        see(
+            3,
+            Event::BatchEnded {
+                batch: BATCH,
+                outcome: Outcome::TimedOut,
+                code: 0,
+                acknowledged: BatchSequence(5),
+            },
+        );
+        judges.finish(Time::from_secs(3))
+    }
+
+    #[test]
+    fn a_client_need_not_tell_which_messages_were_refused() {
+        let stalls = findings(9).stalls;
+        let release =
+            "one more message that the server accepts: refused ones up to 14 moved no ack";
+        assert!(stalls[0].release.starts_with(release), "{stalls:?}");
+        // one of them may have been accepted, and its ack be on the way
+        assert_eq!(findings(8).stalls, []);
     }
 }

@@ -58,6 +58,9 @@ pub struct Publishers {
     /// Spread over this many subjects: `.0`, `.1`, … is appended in turn. 1..=1000000.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub subjects: u32,
+    /// The stream takes none of these subjects, and nobody else listens there: each publish is
+    /// answered with status 503. Otherwise it must take all of them.
+    pub outside_stream: bool,
     /// When messages are offered.
     pub arrival: Arrival,
     /// Messages per second of each publisher, for `constant` and `poisson` arrivals only. Above 0,
@@ -104,6 +107,7 @@ impl Default for Publishers {
             payload: PayloadSize::Fixed(Bytes(1_024)),
             subject: "tidegate.{publisher}".to_owned(),
             subjects: 1,
+            outside_stream: false,
             arrival: Arrival::Closed,
             rate_per_second: None,
             start: Span::default(),

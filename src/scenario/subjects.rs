@@ -2,6 +2,8 @@
 //!
 //! Leans on the settings structs.
 
+use std::ops::Range;
+
 use super::error::Problem;
 use super::path::KeyPath;
 use super::shown::shown;
@@ -37,7 +39,7 @@ pub(super) fn check_stream_subjects(
 }
 
 /// Checks that each subject of `group`, whose publishers are numbered from `first`, is well formed
-/// and goes into the stream.
+/// and goes into the stream; or that none does, where the group says so.
 pub(super) fn check_group_subjects(
     group: &Publishers,
     first: u64,
@@ -53,20 +55,36 @@ pub(super) fn check_group_subjects(
         );
         return Err(Problem::new(path, message));
     }
-    let Some(uncovered) = first_uncovered(group, first, filters) else {
+    let numbers = match group.subject.contains(PUBLISHER) {
+        true => first..first + u64::from(group.count),
+        false => first..first + 1,
+    };
+    let Some(odd) = first_on_the_other_side(group, numbers, filters) else {
         return Ok(());
     };
     let filters: Vec<String> = filters.iter().take(5).map(|one| shown(one)).collect();
-    let message = format!(
-        "\"{}\" does not go into the stream; stream.subjects takes {}",
-        shown(&uncovered),
-        filters.join(", ")
-    );
+    let filters = filters.join(", ");
+    let message = match group.outside_stream {
+        false => format!(
+            "\"{}\" does not go into the stream; stream.subjects takes {filters}",
+            shown(&odd)
+        ),
+        true => format!(
+            "\"{}\" may go into the stream, which takes {filters}; with outside_stream = true no \
+             subject of the group does",
+            shown(&odd)
+        ),
+    };
     Err(Problem::new(path, message))
 }
 
-/// A subject of the group that no filter covers.
-fn first_uncovered(group: &Publishers, first: u64, filters: &[String]) -> Option<String> {
+/// A subject of the group that is in the stream where it should be outside, or outside where it
+/// should be in.
+fn first_on_the_other_side(
+    group: &Publishers,
+    numbers: Range<u64>,
+    filters: &[String],
+) -> Option<String> {
     let covered = |subject: &str| filters.iter().any(|filter| covers(filter, subject));
     // Placeholders match wildcards only: if that is enough, it is enough for every number.
     let any = match group.subjects {
@@ -74,20 +92,16 @@ fn first_uncovered(group: &Publishers, first: u64, filters: &[String]) -> Option
         _ => format!("{}.{{index}}", group.subject),
     };
     if covered(&any) {
-        return None;
+        return group.outside_stream.then_some(any);
     }
-    let numbers = match group.subject.contains(PUBLISHER) {
-        true => u64::from(group.count),
-        false => 1,
-    };
-    let comparisons = numbers * u64::from(group.subjects) * filters.len() as u64;
-    if comparisons > MOST_COMPARISONS {
+    let count = numbers.end - numbers.start;
+    if count * u64::from(group.subjects) * filters.len() as u64 > MOST_COMPARISONS {
         return Some(any);
     }
-    (first..first + numbers)
+    numbers
         .filter_map(|number| u32::try_from(number).ok())
         .flat_map(|number| group.subjects_of(number).names)
-        .find(|subject| !covered(subject))
+        .find(|subject| covered(subject) == group.outside_stream)
 }
 
 /// Whether a subject is malformed, and why.
@@ -124,6 +138,7 @@ fn covers(filter: &str, subject: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::path::KeyPath;
     use super::*;
 
     #[test]
@@ -144,19 +159,31 @@ mod tests {
         }
     }
 
-    fn uncovered(subject: &str, count: u32, subjects: u32, filters: &[&str]) -> Option<String> {
+    fn odd(
+        outside_stream: bool,
+        subject: &str,
+        count: u32,
+        subjects: u32,
+        filters: &[&str],
+    ) -> Option<String> {
         let group = Publishers {
             subject: subject.to_owned(),
             count,
             subjects,
+            outside_stream,
             ..Publishers::default()
         };
         let filters: Vec<String> = filters.iter().map(ToString::to_string).collect();
-        first_uncovered(&group, 0, &filters)
+        let check = check_group_subjects(&group, 0, &filters, &KeyPath::root());
+        let message = check.err()?.message;
+        Some(message.split('"').nth(1).unwrap_or_default().to_owned())
     }
 
     #[test]
     fn every_publisher_must_be_covered() {
+        let uncovered = |subject: &str, count, subjects, filters: &[&str]| {
+            odd(false, subject, count, subjects, filters)
+        };
         assert_eq!(uncovered("t.{publisher}", 100_000, 1, &["t.*"]), None);
         assert_eq!(uncovered("t.{publisher}", 2, 1, &["t.0", "t.1"]), None);
         assert_eq!(
@@ -170,6 +197,23 @@ mod tests {
             "t.{index}"
         );
         assert_eq!(uncovered("u", 1, 1, &["t.>"]).unwrap(), "u");
+    }
+
+    #[test]
+    fn no_publisher_outside_the_stream_may_be_covered() {
+        let covered = |subject: &str, count, subjects, filters: &[&str]| {
+            odd(true, subject, count, subjects, filters)
+        };
+        assert_eq!(covered("u", 1, 1, &["t.>"]), None);
+        assert_eq!(covered("t.{publisher}", 3, 1, &["t.3"]), None);
+        assert_eq!(covered("t.{publisher}", 4, 1, &["t.3"]).unwrap(), "t.3");
+        assert_eq!(covered("t", 1, 2, &["t.1"]).unwrap(), "t.1");
+        assert_eq!(
+            covered("t.{publisher}", 3, 1, &["t.*"]).unwrap(),
+            "t.{publisher}"
+        );
+        // more than is looked at one by one
+        assert_eq!(covered("t", 1, 1_000_000, &["u"]).unwrap(), "t.{index}");
     }
 
     #[test]

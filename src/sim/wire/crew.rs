@@ -48,6 +48,7 @@ pub(super) struct Publisher {
 /// A publisher, from its connection to its last word.
 pub(super) async fn publisher(seat: Seat, publisher: Publisher) {
     let client = connect().await;
+    seat.connect(Some(client.clone()));
     let shared = &seat.shared;
     shared.connected.set(shared.connected.get() + 1);
     if shared.connected.get() == publisher.publishers {
@@ -72,6 +73,7 @@ pub(super) async fn publisher(seat: Seat, publisher: Publisher) {
     drop(at_work);
     // what was published and not committed may still be in the client
     let _ = tokio::time::timeout(FAREWELL, client.flush()).await;
+    seat.connect(None);
     drop(client);
     shared.done.set(shared.done.get() + 1);
     shared.clock.pause();

@@ -3,14 +3,14 @@
 //! Leans on `crew`, `substrate` and `watch`.
 
 use std::cell::{Cell, RefCell};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use super::clock::RunClock;
 use super::crew;
 use super::seat::{Batches, Log, Seat, Shared};
-use super::{PUBLISHERS_MAX, SERVER, host_of};
+use super::{PUBLISHERS_MAX, SERVER, host_of, publisher_on};
 use crate::event::{Event, PublisherId};
 use crate::fault::{Cut, Faults};
 use crate::load::{MessageMaker, PayloadContent, Plan};
@@ -38,7 +38,7 @@ pub(in crate::sim) fn run(
     outside: Outside<'_>,
 ) -> Result<SimOutcome, SimError> {
     isolated(seed, || {
-        let links = links(settings);
+        let links = Links::all(link(settings));
         match substrate {
             SubstrateWord::Event => {
                 let substrate = EventSubstrate::new(links, seed.child("substrate", 0))?;
@@ -52,14 +52,15 @@ pub(in crate::sim) fn run(
     })?
 }
 
-fn links(settings: &Settings) -> Links {
+/// The link of each publisher.
+fn link(settings: &Settings) -> LinkSettings {
     let network = settings.network.clone().unwrap_or_default();
-    Links::all(LinkSettings {
+    LinkSettings {
         latency: network.latency.0,
         jitter: network.jitter.0,
         bits_per_second: network.bandwidth.0,
         window_bytes: network.window.0,
-    })
+    }
 }
 
 /// Turmoil's timers go in steps of this.
@@ -119,10 +120,7 @@ impl<'s, S: Substrate> World<'s, S> {
                 maker,
                 publishers: publishers as usize,
             };
-            let seat = Seat {
-                shared: Rc::clone(&shared),
-                publisher,
-            };
+            let seat = Seat::new(Rc::clone(&shared), publisher);
             let software = Box::pin(crew::publisher(seat, crew_member));
             substrate.host(host_of(publisher), software);
         }
@@ -277,6 +275,7 @@ impl<'s, S: Substrate> World<'s, S> {
         self.shared.log.push(now, event);
         for publisher in self.publishers_of(cut) {
             *self.stopped(publisher) -= 1;
+            self.shared.log.ways().released(now, publisher);
             let others = self.on.iter().filter(|other| other.holds == cut.holds);
             let still = others
                 .filter(|other| other.publisher.is_none_or(|whose| whose == publisher))
@@ -321,7 +320,9 @@ fn share(
     // the links are the substrate's; the hub has what happens to single frames
     let on_frames = |fault: &&Fault| !matches!(fault.action, FaultAction::Cut | FaultAction::Hold);
     let faults: Vec<Fault> = settings.faults.iter().filter(on_frames).cloned().collect();
-    let log = Log::default();
+    let mut link = link(settings);
+    link.latency += slack;
+    let log = Log::new(publishers, link);
     let options = Options {
         host: SERVER.to_string(),
         port: super::PORT,
@@ -339,9 +340,16 @@ fn share(
     let batches = Rc::new(RefCell::new(Batches::default()));
     let numbers = Rc::clone(&batches);
     hub.number_batches(Box::new(move |_, id| numbers.borrow_mut().number_of(id)));
-    hub.name_publishers(Box::new(publisher_at));
+    let clock = Rc::new(RunClock::new(clock, slack));
+    let (connected, at) = (log.clone(), Rc::clone(&clock));
+    hub.name_publishers(Box::new(move |ip| {
+        // only hosts of publishers connect
+        let publisher = publisher_on(ip).unwrap_or(PublisherId(u32::MAX));
+        connected.ways().connected(at.now(), publisher);
+        publisher
+    }));
     Ok(Shared {
-        clock: Rc::new(RunClock::new(clock, slack)),
+        clock,
         log,
         batches,
         hub: Rc::new(RefCell::new(hub)),
@@ -350,10 +358,4 @@ fn share(
         unfinished: Cell::new(0),
         stopped_links: RefCell::default(),
     })
-}
-
-/// The publisher on the host of an address: see [`host_of`].
-fn publisher_at(ip: &str) -> PublisherId {
-    let [_, high, middle, low] = ip.parse().map_or([0; 4], |ip: Ipv4Addr| ip.octets());
-    PublisherId(u32::from_be_bytes([0, high.saturating_sub(1), middle, low]))
 }

@@ -3,29 +3,48 @@
 //! Events are gathered in a log that `run` empties between steps: software of hosts lives as long as
 //! its substrate, longer than those who watch. Leans on `clock`, `load` and `serve`.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::rc::Rc;
 
+use async_nats::Client;
+use async_nats::connection::State;
+
 use super::clock::RunClock;
+use super::rest::Ways;
 use crate::client::Witness;
 use crate::event::{BatchNumber, Event, Observer, Outcome, PublisherId};
 use crate::load::World;
 use crate::machine::Time;
 use crate::serve::Hub;
+use crate::sim::substrate::LinkSettings;
 
-/// Events that nobody has seen yet.
-#[derive(Clone, Default)]
+/// Events that nobody has seen yet, and what they say of frames under way.
+#[derive(Clone)]
 pub(super) struct Log(Rc<Events>);
 
 #[derive(Default)]
 struct Events {
     unseen: RefCell<Vec<(Time, Event)>>,
     last_at: Cell<Time>,
+    ways: RefCell<Ways>,
 }
 
 impl Log {
+    /// An empty log of so many publishers with such a link each.
+    pub(super) fn new(publishers: u32, link: LinkSettings) -> Self {
+        Self(Rc::new(Events {
+            ways: RefCell::new(Ways::new(publishers, link)),
+            ..Events::default()
+        }))
+    }
+
+    /// What is on the way between publishers and the server.
+    pub(super) fn ways(&self) -> RefMut<'_, Ways> {
+        self.0.ways.borrow_mut()
+    }
+
     /// When the last event was.
     pub(super) fn last_at(&self) -> Time {
         self.0.last_at.get()
@@ -44,6 +63,7 @@ impl Log {
 
     pub(super) fn push(&self, at: Time, event: Event) {
         self.0.last_at.set(at);
+        self.ways().see(at, &event);
         self.0.unseen.borrow_mut().push((at, event));
     }
 }
@@ -99,15 +119,40 @@ pub(super) struct Shared {
 pub(super) struct Seat {
     pub(super) shared: Rc<Shared>,
     pub(super) publisher: PublisherId,
+    /// Its connection, while it has one.
+    connection: RefCell<Option<Client>>,
 }
 
 impl Seat {
+    pub(super) const fn new(shared: Rc<Shared>, publisher: PublisherId) -> Self {
+        Self {
+            shared,
+            publisher,
+            connection: RefCell::new(None),
+        }
+    }
+
+    /// This is the connection of the publisher; `None`: it has none any more.
+    pub(super) fn connect(&self, connection: Option<Client>) {
+        self.connection.replace(connection);
+    }
+
     /// Nothing under way could end the wait of this publisher: neither on its link nor in the
     /// server.
     fn is_at_rest(&self) -> bool {
         let links = self.shared.stopped_links.borrow();
         let held = links.get(&self.publisher).is_some_and(|faults| *faults > 0);
-        !held && !self.shared.hub.borrow().has_work_of(self.publisher)
+        // while there is no connection, the client keeps what it has to send
+        let connection = self.connection.borrow();
+        let connected = connection
+            .as_ref()
+            .is_some_and(|client| client.connection_state() == State::Connected);
+        let on_link = !self
+            .shared
+            .log
+            .ways()
+            .is_nothing(self.now(), self.publisher);
+        connected && !held && !on_link && !self.shared.hub.borrow().has_work_of(self.publisher)
     }
 }
 
