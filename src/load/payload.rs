@@ -70,6 +70,15 @@ impl PayloadContent {
         }
     }
 
+    /// The digest that a payload carries, as [`PayloadContent::digest`] gives it; of one too short to
+    /// carry one, that of its bytes. Whether the rest of the payload is as written is not looked at.
+    pub fn carried_digest(payload: &[u8]) -> u32 {
+        match payload.get(12..IDENTIFIED_BYTES as usize) {
+            Some(&[a, b, c, d]) => u32::from_le_bytes([a, b, c, d]),
+            _ => xxh3_64(payload) as u32,
+        }
+    }
+
     /// Which message of this run has this payload: `None` when it is too short to say, of another
     /// origin, or not what [`PayloadContent::append`] makes of it.
     pub fn read(&self, payload: &[u8]) -> Option<Identity> {
@@ -140,6 +149,18 @@ mod tests {
         for bytes in [0, 1, 15] {
             assert_eq!(content.read(&written(&content, bytes)), None);
         }
+    }
+
+    #[test]
+    fn a_payload_carries_its_digest() {
+        let content = PayloadContent::new(7);
+        for bytes in [16, 300] {
+            let carried = PayloadContent::carried_digest(&written(&content, bytes));
+            assert_eq!(carried, content.digest(IDENTITY, bytes as u32));
+        }
+        let short = [written(&content, 15), written(&content, 14)];
+        let [one, other] = short.map(|payload| PayloadContent::carried_digest(&payload));
+        assert_ne!(one, other);
     }
 
     #[test]

@@ -60,6 +60,11 @@ impl Contents {
         }
     }
 
+    /// Nobody reads back what a limit of zero lets go at once.
+    const fn keeps_nothing(&self) -> bool {
+        self.bytes_max == 0
+    }
+
     /// Takes the content of a message on its way into the server.
     pub(super) fn hold(&mut self, control: Control, payload: Payload, content: &Bytes) {
         let (batch, sequence) = match control {
@@ -73,7 +78,7 @@ impl Contents {
             // They are never stored.
             Control::BadPattern | Control::BadBatchId | Control::Fast { .. } => return,
         };
-        if content.is_empty() {
+        if content.is_empty() || self.keeps_nothing() {
             return;
         }
         let key = (batch, sequence, payload.digest, self.next);
@@ -89,6 +94,9 @@ impl Contents {
 
     /// Puts a stored message's content in its place, and lets that of a refused one go.
     pub(super) fn note(&mut self, server: &Server, fact: &Fact) {
+        if self.keeps_nothing() {
+            return;
+        }
         match fact {
             Fact::Stored {
                 batch,

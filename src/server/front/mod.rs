@@ -70,7 +70,7 @@ pub struct Options {
     pub subscription_bytes_max: usize,
     /// Most subjects that streams may ever have taken; a message on one more is refused.
     pub subjects_max: usize,
-    /// Most bytes of content kept for reading back; the oldest goes first.
+    /// Most bytes of content kept for reading back; the oldest goes first. Zero: none is kept.
     pub contents_bytes_max: u64,
     /// The digest of a payload, as facts carry it.
     pub digest: fn(&[u8]) -> u32,

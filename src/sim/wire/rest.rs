@@ -5,9 +5,7 @@
 //! long as the link needs for it at most. A pure machine. Leans on `machine`, the events, and the
 //! links of the substrate.
 
-use std::collections::BTreeMap;
-
-use crate::event::{BatchNumber, Event, PublisherId};
+use crate::event::{BatchTable, Event, PublisherId};
 use crate::machine::Time;
 use crate::nats::{BatchSequence, GapMode, Operation};
 use crate::sim::substrate::LinkSettings;
@@ -23,7 +21,7 @@ const HANDSHAKE_LATENCIES: u64 = 3;
 pub(super) struct Ways {
     publishers: Vec<OnTheWay>,
     /// Whose the batches are that have not ended.
-    open: BTreeMap<BatchNumber, PublisherId>,
+    open: BatchTable<PublisherId>,
 }
 
 impl Ways {
@@ -31,7 +29,7 @@ impl Ways {
     pub(super) fn new(publishers: u32, link: LinkSettings) -> Self {
         Self {
             publishers: vec![OnTheWay::new(link); publishers as usize],
-            open: BTreeMap::new(),
+            open: BatchTable::default(),
         }
     }
 
@@ -42,8 +40,8 @@ impl Ways {
             self.open.insert(batch, publisher);
         }
         let publisher = match event {
-            Event::BatchEnded { .. } => self.open.remove(&batch),
-            _ => self.open.get(&batch).copied(),
+            Event::BatchEnded { .. } => self.open.remove(batch),
+            _ => self.open.get_mut(batch).copied(),
         };
         if let Some(way) = publisher.and_then(|publisher| self.way(publisher)) {
             way.see(at, event);
@@ -192,6 +190,8 @@ impl OnTheWay {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use crate::event::BatchNumber;
 
     const BATCH: BatchNumber = BatchNumber(0);
     const PUBLISHER: PublisherId = PublisherId(0);

@@ -328,6 +328,8 @@ fn share(
         port: super::PORT,
         // nobody reads messages back
         contents_bytes_max: 0,
+        // publishers are ours: their payloads say what they are
+        digest: PayloadContent::carried_digest,
         ..Options::default()
     };
     let mut hub = Hub::new(
