@@ -12,7 +12,7 @@ use super::chart::{self, ChartError};
 use super::rows::{QUANTILES, notes, quantiles, seconds, total_rows};
 use super::text::{byte_rate, count, duration, escape_html, mebibytes, percent, short};
 use super::verdict::{is_open, word};
-use super::{ResultFile, RunResult, Verdict, World};
+use super::{ResultFile, RunLane, RunResult, Verdict, World};
 use crate::measure::Distribution;
 
 /// The page holds what it needs: looks, and data for the download. Everything else is refused, so
@@ -70,9 +70,11 @@ pub fn page(result: &RunResult) -> Result<String, ChartError> {
 }
 
 fn head(page: &mut String, result: &RunResult) {
-    let world = match result.world {
-        World::Sim => "in the simulator",
-        World::Live => "on a live server",
+    let world = match (result.world, result.lane) {
+        (World::Live, _) => "on a live server",
+        (World::Sim, Some(RunLane::Wire)) => "in the simulator's wire lane",
+        (World::Sim, Some(RunLane::WireTurmoil)) => "in the simulator's wire lane, on turmoil",
+        (World::Sim, Some(RunLane::Event) | None) => "in the simulator",
     };
     let trace = match &result.trace_hash {
         Some(hash) => format!(" · trace <code>{}</code>", escape_html(hash)),
