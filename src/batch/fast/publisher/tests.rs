@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::nats::StreamSequence;
+use crate::nats::ack::{FlowAck, Gap};
 
 struct Scene {
     publisher: Publisher,
