@@ -75,6 +75,8 @@ pub(super) async fn publisher(seat: Seat, publisher: Publisher) {
     if !is_over {
         // what was published and not committed may still be in the client
         let _ = tokio::time::timeout(FAREWELL, client.flush()).await;
+        // and what a fault makes late is still on the connection
+        seat.all_dealt_with(publisher.time_limit).await;
     }
     seat.connect(None);
     drop(client);
