@@ -1,10 +1,13 @@
 //! The client half of one fast batch: sequences, gate, pings, deadlines, and how the batch ends.
 //!
-//! Leans on `machine`, `profile`, `window` and the words of `nats`; `port` is what goes in and comes out.
+//! Leans on `machine`, `profile`, `window` and the words of `nats`; `port` is what goes in and comes out,
+//! `calls` a way to end that one client has.
 //! The machine knows no message contents: the driver offers, and publishes what an action names.
 
+mod calls;
 mod port;
 
+use self::calls::Noted;
 pub use self::port::{Action, ControlFrame, End, Input, Outcome};
 pub use super::profile::{Profile, Settings};
 use super::window::Window;
@@ -24,6 +27,7 @@ pub struct Publisher {
     sent: BatchSequence,
     /// When anything was sent last, for idle pings.
     last_sent: Time,
+    noted: Noted,
     state: State,
 }
 
@@ -61,6 +65,7 @@ impl Publisher {
             window,
             sent: BatchSequence(0),
             last_sent: Time::ZERO,
+            noted: Noted::NOTHING,
             state: State::Idle,
         }
     }
@@ -98,7 +103,7 @@ impl Publisher {
             };
         }
         let next_ping = if pings {
-            now + self.third()
+            now + self.ping_interval()
         } else {
             Time::NEVER
         };
@@ -108,12 +113,17 @@ impl Publisher {
         }
     }
 
-    const fn third(&self) -> Time {
-        Time::from_nanos(self.settings.ack_timeout.as_nanos() / 3)
+    /// A third of the ack timeout; clients may have a floor.
+    fn ping_interval(&self) -> Time {
+        let third = Time::from_nanos(self.settings.ack_timeout.as_nanos() / 3);
+        third.max(self.settings.profile.ping_interval_min)
     }
 
     /// Takes an offer: sends it, or holds it behind a gate that stands before the send.
     fn offer(&mut self, now: Time, operation: Operation, out: &mut dyn Sink<Action>) {
+        if self.heeds(now, operation, out) {
+            return;
+        }
         let profile = self.settings.profile;
         let shut = !self.window.is_open_at(self.sent.next());
         if profile.gate_before_publish && shut && !profile.ignores_gate {
@@ -150,6 +160,9 @@ impl Publisher {
             Operation::Commit | Operation::CommitEob => {
                 self.state =
                     State::Committing(self.wait(now, self.settings.profile.ping_while_committing));
+                if let Some(pub_ack) = self.noted.pub_ack {
+                    self.on_pub_ack(pub_ack, out);
+                }
             }
             Operation::Append => self.after_publish(now, out),
             Operation::Ping => {}
@@ -176,7 +189,11 @@ impl Publisher {
         match frame {
             ControlFrame::Ack(ack) => {
                 let before = self.window.acked();
-                self.window.on_ack(ack);
+                if self.settings.profile.any_ack_sets_flow {
+                    self.window.on_any_ack(ack);
+                } else {
+                    self.window.on_ack(ack);
+                }
                 if self.window.acked() > before {
                     self.renew_wait(now);
                 }
@@ -191,6 +208,12 @@ impl Publisher {
                 self.on_trouble(now, code, out);
             }
             ControlFrame::PubAck(pub_ack) => self.on_pub_ack(pub_ack, out),
+            ControlFrame::Refused(code) if self.settings.profile.ends_in_calls => {
+                self.note(Outcome::Refused, code, out);
+            }
+            ControlFrame::Status(_) if self.settings.profile.ends_in_calls => {
+                self.note(Outcome::ClientError, 0, out);
+            }
             ControlFrame::Refused(code) => {
                 let cause = match self.state {
                     // The unknown batch is a consequence; what ended it came before.
@@ -263,6 +286,10 @@ impl Publisher {
         if self.settings.gap == GapMode::Ok {
             return;
         }
+        if self.settings.profile.ends_in_calls {
+            self.note(Outcome::EndedByServer, code, out);
+            return;
+        }
         match self.state {
             State::Opening(_) | State::Open | State::Committing(_) => {}
             State::Blocked { .. } => out.emit(Action::Unblocked),
@@ -275,9 +302,14 @@ impl Publisher {
     }
 
     fn on_pub_ack(&mut self, pub_ack: PubAck, out: &mut dyn Sink<Action>) {
+        if self.keeps(pub_ack, out) {
+            return;
+        }
         let (outcome, code) = match self.state {
-            State::Committing(_) => (Outcome::Committed, 0),
-            State::Failing { code, .. } => (Outcome::EndedByServer, code),
+            State::Committing(_) => (self.end_of_commit(pub_ack), 0),
+            State::Failing { code, .. } => {
+                (self.noted_end().unwrap_or(Outcome::EndedByServer), code)
+            }
             State::Idle
             | State::Opening(_)
             | State::Open
@@ -343,14 +375,14 @@ impl Publisher {
     /// The ping of this moment: the highest sequence that was sent and counts. After an EOB that is
     /// the last message, since the EOB's own sequence would look like a gap.
     fn ping(&mut self, now: Time, out: &mut dyn Sink<Action>) {
-        // Behind a gate before the first send there is no batch to ping.
-        if self.sent > BatchSequence(0) {
-            self.last_sent = now;
-            out.emit(Action::Publish {
-                operation: Operation::Ping,
-                sequence: self.sent,
-            });
+        if self.cannot_ping(out) {
+            return;
         }
+        self.last_sent = now;
+        out.emit(Action::Publish {
+            operation: Operation::Ping,
+            sequence: self.sent,
+        });
     }
 }
 
@@ -388,18 +420,19 @@ impl Machine for Publisher {
     }
 
     fn wake(&mut self, now: Time, out: &mut dyn Sink<Action>) {
-        let third = self.third();
+        let interval = self.ping_interval();
+        let noted = self.noted_end();
         if let Some(wait) = self.current_wait() {
             if now >= wait.deadline {
-                let code = match self.state {
-                    State::Failing { code, .. } => code,
-                    _ => 0,
+                let (outcome, code) = match self.state {
+                    State::Failing { code, .. } => (noted.unwrap_or(Outcome::TimedOut), code),
+                    _ => (Outcome::TimedOut, 0),
                 };
-                self.end(Outcome::TimedOut, code, None, out);
+                self.end(outcome, code, None, out);
             } else if now >= wait.next_ping {
-                // The last third ends in the deadline, not in a ping.
-                let next = wait.next_ping + third.max(Time::from_nanos(1));
-                wait.next_ping = if next + third > wait.deadline + Time::from_nanos(2) {
+                // The last third ends in the deadline, not in a ping: thirds are rounded down.
+                let next = wait.next_ping + interval.max(Time::from_nanos(1));
+                wait.next_ping = if next + Time::from_nanos(2) >= wait.deadline {
                     Time::NEVER
                 } else {
                     next
