@@ -5,9 +5,9 @@
 
 mod common;
 
-use common::frames::{Batch, Frames};
+use common::frames::{Answer, Batch, Frames};
 use tidegate::machine::Time;
-use tidegate::report::RunResult;
+use tidegate::report::{RunResult, Verdict};
 use tidegate::scenario::{Lane, Scenario, Settings, Substrate};
 
 const WIRE: Lane = Lane::Wire(Substrate::Event);
@@ -149,4 +149,87 @@ fn other_frames_are_found() {
     let after = ran(&scenario, 1, WIRE).frames.batches.remove(&(0, 0));
     let parted = before.unwrap().parts_from(&after.unwrap()).unwrap();
     assert!(parted.starts_with("sent 9: "), "{parted}");
+}
+
+/// One publisher at an even rate, whose link fails from 20 ms on.
+fn over_a_link_that(client: &str, action: &str, until: &str) -> Ran {
+    let text = format!(
+        "format = 1\nabout = \"A link fails.\"\n[[publishers]]\nclient = \"{client}\"\nflow = 10\n\
+         gap = \"ok\"\nack_timeout = \"20s\"\narrival = \"constant\"\nrate_per_second = 10000\n\
+         messages = 1000\n[[faults]]\naction = \"{action}\"\nfrom = \"20ms\"\nuntil = \"{until}\"\n"
+    );
+    ran(&Scenario::parse("link.toml", &text).unwrap(), 1, WIRE)
+}
+
+/// The connection is reset: what is under way is lost, what the client has kept is sent when it is
+/// connected again, and the batch goes on with one gap. An attempt to connect that is lost is made
+/// again after one second and then after two, so that even a short cut costs a second.
+#[test]
+fn clients_connect_again_after_a_cut() {
+    for client in ["core", "jetstream-extra"] {
+        for (until, back_after_ms) in [("70ms", 1_000), ("3020ms", 3_000)] {
+            let Ran { result, frames } = over_a_link_that(client, "cut", until);
+            let totals = &result.totals;
+            let what = format!("{client} until {until}: {totals:?}");
+            assert_eq!(
+                totals.batches.endings[0].outcome.as_str(),
+                "committed",
+                "{what}"
+            );
+            assert_eq!((totals.published, totals.gaps), (1_000, 1), "{what}");
+            assert_eq!((totals.stored, totals.lost), (Some(998), Some(2)), "{what}");
+            assert_eq!(totals.under_way, Some(0), "{what}");
+            let gap = Answer::Gap {
+                expected: 200,
+                received: 202,
+            };
+            assert!(frames.batches[&(0, 0)].answered.contains(&gap), "{what}");
+            let longest_ms = result.response_time_ns.max / 1_000_000;
+            let expected = back_after_ms..back_after_ms + 100;
+            assert!(expected.contains(&longest_ms), "{longest_ms} ms, {what}");
+        }
+    }
+}
+
+/// Nothing is lost over a route that is down for three seconds, and nobody connects anew.
+#[test]
+fn a_hold_makes_late_and_loses_nothing() {
+    for client in ["core", "jetstream-extra"] {
+        let Ran { result, .. } = over_a_link_that(client, "hold", "3020ms");
+        let totals = &result.totals;
+        assert_eq!((totals.stored, totals.gaps), (Some(1_000), 0), "{client}");
+        let longest_ms = result.response_time_ns.max / 1_000_000;
+        assert!(
+            (3_000..3_100).contains(&longest_ms),
+            "{client}: {longest_ms} ms"
+        );
+    }
+}
+
+/// A publisher that gives up while its answer is on its way, or while it is not connected, has not
+/// stalled: the server answers, or would.
+#[test]
+fn an_answer_on_its_way_is_no_stall() {
+    let text = |timeout: &str| {
+        format!(
+            "format = 1\nabout = \"A long way.\"\n[network]\nlatency = \"100ms\"\n[[publishers]]\n\
+             flow = 10\nack_timeout = \"{timeout}\"\nmessages = 100\n"
+        )
+    };
+    for (timeout, verdict) in [("150ms", Verdict::Failed), ("250ms", Verdict::Pass)] {
+        let scenario = Scenario::parse("far.toml", &text(timeout)).unwrap();
+        for lane in [Lane::Event, WIRE] {
+            let result = ran(&scenario, 1, lane).result;
+            assert_eq!(
+                result.verdict, verdict,
+                "{timeout} in {lane:?}: {:?}",
+                result.stalls
+            );
+        }
+    }
+    let cut = "[[faults]]\naction = \"cut\"\nfrom = \"500ms\"\nuntil = \"600ms\"\n";
+    // The attempts at 500 ms is lost, the next one is made at 1500 ms.
+    let scenario = Scenario::parse("cut.toml", &(text("700ms") + cut)).unwrap();
+    let result = ran(&scenario, 1, WIRE).result;
+    assert_eq!(result.verdict, Verdict::Failed, "{:?}", result.stalls);
 }

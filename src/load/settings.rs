@@ -4,11 +4,15 @@
 
 use crate::batch::fast::publisher::{Profile, Settings};
 use crate::nats::GapMode;
-use crate::scenario::{GapWord, Gate, Publishers};
+use crate::scenario::{GapWord, Gate, ProfileWord, Publishers};
 
 /// What a publisher of `group` runs with. A world adds what it alone knows: bug switches, or the
 /// version of a server.
 pub fn publisher_settings(group: &Publishers) -> Settings {
+    let profile = match group.profile {
+        ProfileWord::Adr => Profile::ADR,
+        ProfileWord::JetstreamExtra => Profile::JETSTREAM_EXTRA,
+    };
     Settings {
         flow: group.flow,
         outstanding_acks: group.outstanding_acks,
@@ -18,10 +22,10 @@ pub fn publisher_settings(group: &Publishers) -> Settings {
         },
         ack_timeout: group.ack_timeout.0,
         profile: Profile {
-            gate_before_publish: group.gate == Gate::BeforePublish,
+            gate_before_publish: profile.gate_before_publish || group.gate == Gate::BeforePublish,
             idle_ping: group.idle_ping.map(|span| span.0),
             errors_count_as_acks: group.errors_count_as_acks,
-            ..Profile::ADR
+            ..profile
         },
     }
 }
@@ -61,5 +65,10 @@ mod tests {
             publisher_settings(&Publishers::default()).profile,
             Profile::ADR
         );
+        let group = Publishers {
+            profile: ProfileWord::JetstreamExtra,
+            ..Publishers::default()
+        };
+        assert_eq!(publisher_settings(&group).profile, Profile::JETSTREAM_EXTRA);
     }
 }

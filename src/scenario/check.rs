@@ -11,7 +11,7 @@ use super::shown::shown;
 use super::subjects::{check_group_subjects, check_stream_subjects};
 use super::{
     Arrival, ClientKind, Defect, Discard, Expect, ExpectedVerdict, Fault, FaultAction, FaultPlace,
-    Gate, PayloadSize, Publishers, Settings, StreamSettings,
+    Gate, PayloadSize, ProfileWord, Publishers, Settings, StreamSettings,
 };
 use crate::judge::Judges;
 use crate::machine::Time;
@@ -54,9 +54,21 @@ impl Settings {
 pub(super) fn check_keys_written(file: &Value) -> Checked {
     let groups = file["publishers"].as_array();
     for (index, group) in groups.into_iter().flatten().enumerate() {
-        if group["client"] == "jetstream-extra" && group.get("gate").is_some() {
-            let message = "goes with client = \"core\" only; jetstream-extra has its own gate";
-            return refuse(group_path(index).key("gate"), message);
+        let path = group_path(index);
+        let written = |key: &str| group.get(key).is_some();
+        if group["client"] == "jetstream-extra" {
+            if written("gate") {
+                let message = "goes with client = \"core\" only; jetstream-extra has its own gate";
+                return refuse(path.key("gate"), message);
+            }
+            if written("profile") {
+                return refuse(path.key("profile"), "goes with client = \"core\" only");
+            }
+        }
+        if group["profile"] == "jetstream-extra" && written("gate") {
+            let message =
+                "goes with profile = \"adr-50\" only; that of jetstream-extra has its gate";
+            return refuse(path.key("gate"), message);
         }
     }
     Ok(())
@@ -137,7 +149,12 @@ fn check_group(group: &Publishers, settings: &Settings, path: &KeyPath) -> Check
         let message = "goes with client = \"core\" only; jetstream-extra has its own gate";
         return refuse(path.key("gate"), message);
     }
+    if group.profile == ProfileWord::JetstreamExtra && group.gate == Gate::BeforePublish {
+        let message = "goes with profile = \"adr-50\" only; that of jetstream-extra has its gate";
+        return refuse(path.key("gate"), message);
+    }
     let core_only = [
+        ("profile", group.profile != ProfileWord::Adr),
         ("idle_ping", group.idle_ping.is_some()),
         ("errors_count_as_acks", group.errors_count_as_acks),
     ];

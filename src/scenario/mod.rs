@@ -27,8 +27,8 @@ pub use error::InputError;
 pub use faults::{Fault, FaultAction, FaultPlace, FrameKind};
 pub use file::{Expect, ExpectedVerdict, Scenario, Settings};
 pub use publishers::{
-    Arrival, ClientKind, Commit, GapWord, Gate, HeaderRule, Pause, PayloadSize, Publishers,
-    SizeRange, Subjects,
+    Arrival, ClientKind, Commit, GapWord, Gate, HeaderRule, Pause, PayloadSize, ProfileWord,
+    Publishers, SizeRange, Subjects,
 };
 pub use read::config_hash;
 pub use schema::{scenario_schema, workload_schema};

@@ -31,6 +31,9 @@ pub struct Publishers {
     /// Where the gate is tested. ADR-50 publishes first; `"before-publish"` is the gate of the
     /// Rust client 0.3.0. Core client only.
     pub gate: Gate,
+    /// Whose behaviour the core client has: that of ADR-50, or that of another client, with its gate.
+    /// Core client only.
+    pub profile: ProfileWord,
     /// Ping when nothing was sent for this long, so that the server keeps an idle batch; absent:
     /// no such pings. Core client only.
     #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "1h"))]
@@ -98,6 +101,7 @@ impl Default for Publishers {
             gap: GapWord::Fail,
             ack_timeout: Span(crate::machine::Time::from_secs(5)),
             gate: Gate::AfterPublish,
+            profile: ProfileWord::Adr,
             idle_ping: None,
             errors_count_as_acks: false,
             publish_cost: Span(crate::machine::Time::from_nanos(600)),
@@ -148,6 +152,17 @@ pub enum Gate {
     AfterPublish,
     /// Wait while `acked + flow x outstanding <= next`, then publish; commits wait too.
     BeforePublish,
+}
+
+/// Whose behaviour the core client has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProfileWord {
+    /// That of ADR-50.
+    #[serde(rename = "adr-50")]
+    Adr,
+    /// That of `jetstream-extra` 0.3.0, frame for frame.
+    JetstreamExtra,
 }
 
 /// How a batch ends.

@@ -20,7 +20,8 @@ pub struct Settings {
     pub profile: Profile,
 }
 
-/// Where clients differ. [`Profile::ADR`] is the rule of ADR-50.
+/// Where clients differ. [`Profile::ADR`] is the rule of ADR-50, [`Profile::JETSTREAM_EXTRA`] what one
+/// of them does.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Profile {
     /// Test the gate before the sequence is taken and the message sent, against the next sequence;
@@ -34,6 +35,19 @@ pub struct Profile {
     pub idle_ping: Option<Time>,
     /// In gap mode ok, a flow error counts as an ack of its sequence.
     pub errors_count_as_acks: bool,
+    /// Shortest time between two pings of a wait.
+    pub ping_interval_min: Time,
+    /// The flow of an ack is taken even if its sequence is an older one.
+    pub any_ack_sets_flow: bool,
+    /// The batch ends by the error of a call, as the Rust client's does:
+    ///
+    /// - trouble (a gap or a flow error in gap mode fail, a refusal) ends a wait at once, without the
+    ///   PubAck that the server may owe; otherwise it ends the next offer, and a commit is not sent
+    ///   but waits for the PubAck without pings;
+    /// - a PubAck before the commit is kept until the commit is sent, and passes for its answer;
+    /// - a bare status is a frame that cannot be read;
+    /// - a ping before the first message is an error, since nothing says where to send it.
+    pub ends_in_calls: bool,
     /// Bug switch: sends on when the gate is shut.
     pub ignores_gate: bool,
     /// Bug switch: waits without pings and deadline.
@@ -48,7 +62,22 @@ impl Profile {
         ping_while_committing: true,
         idle_ping: None,
         errors_count_as_acks: false,
+        ping_interval_min: Time::ZERO,
+        any_ack_sets_flow: false,
+        ends_in_calls: false,
         ignores_gate: false,
         waits_for_ever: false,
+    };
+
+    /// What the Rust client, `jetstream-extra` 0.3.0, does on the wire. `tests/lanes_random.rs`
+    /// compares it with the crate.
+    pub const JETSTREAM_EXTRA: Self = Self {
+        gate_before_publish: true,
+        ping_while_opening: false,
+        ping_while_committing: false,
+        ping_interval_min: Time::from_millis(100),
+        any_ack_sets_flow: true,
+        ends_in_calls: true,
+        ..Self::ADR
     };
 }

@@ -1,108 +1,22 @@
 //! The client half of one fast batch: sequences, gate, pings, deadlines, and how the batch ends.
 //!
-//! Leans on `machine`, `profile`, `window` and the words of `nats`. The machine knows no message contents:
-//! the driver offers, and publishes what an action names.
+//! Leans on `machine`, `profile`, `window` and the words of `nats`; `port` is what goes in and comes out,
+//! `calls` a way to end that one client has.
+//! The machine knows no message contents: the driver offers, and publishes what an action names.
 
+mod calls;
+mod port;
+
+use self::calls::Noted;
+pub use self::port::{Action, ControlFrame, End, Input, Outcome};
 pub use super::profile::{Profile, Settings};
 use super::window::Window;
 use crate::machine::{Machine, Sink, Time};
-use crate::nats::ack::{FlowAck, Gap, PubAck};
+use crate::nats::ack::PubAck;
 use crate::nats::{BatchSequence, GapMode, Operation};
 
 /// `err_code` of an unknown batch.
 const BATCH_UNKNOWN: u16 = 10_208;
-
-/// How a batch ended for its publisher.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[repr(u8)]
-pub enum Outcome {
-    /// A PubAck answered the commit.
-    Committed = 0,
-    /// The server ended the batch early (gap, refused message) and said so in a PubAck.
-    EndedByServer = 1,
-    /// The server refused the batch with an error.
-    Refused = 2,
-    /// No reply within the ack timeout.
-    TimedOut = 3,
-    /// Nobody listens on the subject (status 503).
-    NoResponders = 4,
-    /// The publisher left without a commit, as the file says.
-    Abandoned = 5,
-    /// The run ended first (Ctrl-C, time limit).
-    Interrupted = 6,
-    /// The client gave up for a reason of its own (a frame it cannot read, a closed connection).
-    ClientError = 7,
-}
-
-/// What can happen to a publisher.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Input {
-    /// One more message, only after [`Action::Ready`] (or as the very first input).
-    Offer,
-    /// The last message: it is stored and commits. Same condition as `Offer`.
-    Commit,
-    /// The end of the batch, without a message. Same condition as `Offer`.
-    CommitEob,
-    /// A frame arrived on the control channel.
-    Reply(ControlFrame),
-    /// The connection did not take the message with this sequence.
-    PublishFailed(BatchSequence),
-}
-
-/// A frame on the control channel, as far as a publisher cares.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum ControlFrame {
-    /// Flow ack.
-    Ack(FlowAck),
-    /// Gap.
-    Gap(Gap),
-    /// Flow error with the `err_code` of its cause.
-    Error {
-        /// The refused message.
-        sequence: BatchSequence,
-        /// `err_code`.
-        code: u16,
-    },
-    /// The batch is over.
-    PubAck(PubAck),
-    /// An error in place of the PubAck, by `err_code`.
-    Refused(u16),
-    /// A status without a body: 503 or 429.
-    Status(u16),
-}
-
-/// What a publisher wants done.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Action {
-    /// Send a message, an end of batch or a ping with this sequence.
-    Publish {
-        /// Operation of the reply subject.
-        operation: Operation,
-        /// Batch sequence of the reply subject.
-        sequence: BatchSequence,
-    },
-    /// There is room for one more offer.
-    Ready,
-    /// The gate is shut.
-    Blocked,
-    /// The wait at the gate is over: an ack came, or the server ended the batch.
-    Unblocked,
-    /// The batch is over, and with it any wait; nothing follows.
-    Ended(End),
-}
-
-/// How the batch ended.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct End {
-    /// In one word.
-    pub outcome: Outcome,
-    /// The error that ended it, 0 if none: an `err_code`, or 503.
-    pub code: u16,
-    /// The highest sequence known to be covered by an ack.
-    pub acknowledged: BatchSequence,
-    /// The PubAck, if one came.
-    pub pub_ack: Option<PubAck>,
-}
 
 /// The client half of one fast batch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -113,6 +27,7 @@ pub struct Publisher {
     sent: BatchSequence,
     /// When anything was sent last, for idle pings.
     last_sent: Time,
+    noted: Noted,
     state: State,
 }
 
@@ -150,6 +65,7 @@ impl Publisher {
             window,
             sent: BatchSequence(0),
             last_sent: Time::ZERO,
+            noted: Noted::NOTHING,
             state: State::Idle,
         }
     }
@@ -187,7 +103,7 @@ impl Publisher {
             };
         }
         let next_ping = if pings {
-            now + self.third()
+            now + self.ping_interval()
         } else {
             Time::NEVER
         };
@@ -197,12 +113,17 @@ impl Publisher {
         }
     }
 
-    const fn third(&self) -> Time {
-        Time::from_nanos(self.settings.ack_timeout.as_nanos() / 3)
+    /// A third of the ack timeout; clients may have a floor.
+    fn ping_interval(&self) -> Time {
+        let third = Time::from_nanos(self.settings.ack_timeout.as_nanos() / 3);
+        third.max(self.settings.profile.ping_interval_min)
     }
 
     /// Takes an offer: sends it, or holds it behind a gate that stands before the send.
     fn offer(&mut self, now: Time, operation: Operation, out: &mut dyn Sink<Action>) {
+        if self.heeds(now, operation, out) {
+            return;
+        }
         let profile = self.settings.profile;
         let shut = !self.window.is_open_at(self.sent.next());
         if profile.gate_before_publish && shut && !profile.ignores_gate {
@@ -239,6 +160,9 @@ impl Publisher {
             Operation::Commit | Operation::CommitEob => {
                 self.state =
                     State::Committing(self.wait(now, self.settings.profile.ping_while_committing));
+                if let Some(pub_ack) = self.noted.pub_ack {
+                    self.on_pub_ack(pub_ack, out);
+                }
             }
             Operation::Append => self.after_publish(now, out),
             Operation::Ping => {}
@@ -265,7 +189,11 @@ impl Publisher {
         match frame {
             ControlFrame::Ack(ack) => {
                 let before = self.window.acked();
-                self.window.on_ack(ack);
+                if self.settings.profile.any_ack_sets_flow {
+                    self.window.on_any_ack(ack);
+                } else {
+                    self.window.on_ack(ack);
+                }
                 if self.window.acked() > before {
                     self.renew_wait(now);
                 }
@@ -280,6 +208,12 @@ impl Publisher {
                 self.on_trouble(now, code, out);
             }
             ControlFrame::PubAck(pub_ack) => self.on_pub_ack(pub_ack, out),
+            ControlFrame::Refused(code) if self.settings.profile.ends_in_calls => {
+                self.note(Outcome::Refused, code, out);
+            }
+            ControlFrame::Status(_) if self.settings.profile.ends_in_calls => {
+                self.note(Outcome::ClientError, 0, out);
+            }
             ControlFrame::Refused(code) => {
                 let cause = match self.state {
                     // The unknown batch is a consequence; what ended it came before.
@@ -352,6 +286,10 @@ impl Publisher {
         if self.settings.gap == GapMode::Ok {
             return;
         }
+        if self.settings.profile.ends_in_calls {
+            self.note(Outcome::EndedByServer, code, out);
+            return;
+        }
         match self.state {
             State::Opening(_) | State::Open | State::Committing(_) => {}
             State::Blocked { .. } => out.emit(Action::Unblocked),
@@ -364,9 +302,14 @@ impl Publisher {
     }
 
     fn on_pub_ack(&mut self, pub_ack: PubAck, out: &mut dyn Sink<Action>) {
+        if self.keeps(pub_ack, out) {
+            return;
+        }
         let (outcome, code) = match self.state {
-            State::Committing(_) => (Outcome::Committed, 0),
-            State::Failing { code, .. } => (Outcome::EndedByServer, code),
+            State::Committing(_) => (self.end_of_commit(pub_ack), 0),
+            State::Failing { code, .. } => {
+                (self.noted_end().unwrap_or(Outcome::EndedByServer), code)
+            }
             State::Idle
             | State::Opening(_)
             | State::Open
@@ -432,14 +375,14 @@ impl Publisher {
     /// The ping of this moment: the highest sequence that was sent and counts. After an EOB that is
     /// the last message, since the EOB's own sequence would look like a gap.
     fn ping(&mut self, now: Time, out: &mut dyn Sink<Action>) {
-        // Behind a gate before the first send there is no batch to ping.
-        if self.sent > BatchSequence(0) {
-            self.last_sent = now;
-            out.emit(Action::Publish {
-                operation: Operation::Ping,
-                sequence: self.sent,
-            });
+        if self.cannot_ping(out) {
+            return;
         }
+        self.last_sent = now;
+        out.emit(Action::Publish {
+            operation: Operation::Ping,
+            sequence: self.sent,
+        });
     }
 }
 
@@ -477,18 +420,19 @@ impl Machine for Publisher {
     }
 
     fn wake(&mut self, now: Time, out: &mut dyn Sink<Action>) {
-        let third = self.third();
+        let interval = self.ping_interval();
+        let noted = self.noted_end();
         if let Some(wait) = self.current_wait() {
             if now >= wait.deadline {
-                let code = match self.state {
-                    State::Failing { code, .. } => code,
-                    _ => 0,
+                let (outcome, code) = match self.state {
+                    State::Failing { code, .. } => (noted.unwrap_or(Outcome::TimedOut), code),
+                    _ => (Outcome::TimedOut, 0),
                 };
-                self.end(Outcome::TimedOut, code, None, out);
+                self.end(outcome, code, None, out);
             } else if now >= wait.next_ping {
-                // The last third ends in the deadline, not in a ping.
-                let next = wait.next_ping + third.max(Time::from_nanos(1));
-                wait.next_ping = if next + third > wait.deadline + Time::from_nanos(2) {
+                // The last third ends in the deadline, not in a ping: thirds are rounded down.
+                let next = wait.next_ping + interval.max(Time::from_nanos(1));
+                wait.next_ping = if next + Time::from_nanos(2) >= wait.deadline {
                     Time::NEVER
                 } else {
                     next

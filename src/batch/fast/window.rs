@@ -50,6 +50,12 @@ impl Window {
         }
     }
 
+    /// Takes the flow of any ack, even of one whose sequence is older.
+    pub fn on_any_ack(&mut self, ack: FlowAck) {
+        self.acked = self.acked.max(ack.sequence);
+        self.flow = ack.messages.max(1);
+    }
+
     /// Counts everything up to `sequence` as dealt with, at the same flow.
     pub fn cover(&mut self, sequence: BatchSequence) {
         self.acked = self.acked.max(sequence);
@@ -90,6 +96,14 @@ mod tests {
         window.on_ack(ack(40, 10));
         window.on_ack(ack(30, 100));
         assert_eq!((window.acked(), window.flow()), (BatchSequence(40), 10));
+    }
+
+    #[test]
+    fn an_older_ack_may_be_let_set_the_flow() {
+        let mut window = Window::new(100, 2);
+        window.on_any_ack(ack(40, 10));
+        window.on_any_ack(ack(30, 100));
+        assert_eq!((window.acked(), window.flow()), (BatchSequence(40), 100));
     }
 
     #[test]

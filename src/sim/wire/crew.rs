@@ -41,6 +41,7 @@ pub(super) struct Publisher {
     pub(super) cost: Time,
     pub(super) plan: Plan,
     pub(super) maker: MessageMaker,
+    pub(super) time_limit: Time,
     /// How many publishers there are: the run starts when all are connected.
     pub(super) publishers: usize,
 }
@@ -73,6 +74,8 @@ pub(super) async fn publisher(seat: Seat, publisher: Publisher) {
     drop(at_work);
     // what was published and not committed may still be in the client
     let _ = tokio::time::timeout(FAREWELL, client.flush()).await;
+    // and what a fault makes late is still on the connection
+    seat.all_dealt_with(publisher.time_limit).await;
     seat.connect(None);
     drop(client);
     shared.done.set(shared.done.get() + 1);

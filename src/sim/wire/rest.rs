@@ -68,6 +68,12 @@ impl Ways {
         way.is_none_or(|way| way.is_nothing(now))
     }
 
+    /// When the last of it is there.
+    pub(super) fn there_at(&self, publisher: PublisherId) -> Time {
+        let way = self.publishers.get(publisher.0 as usize);
+        way.map_or(Time::ZERO, |way| way.there_at)
+    }
+
     fn way(&mut self, publisher: PublisherId) -> Option<&mut OnTheWay> {
         self.publishers.get_mut(publisher.0 as usize)
     }

@@ -118,6 +118,7 @@ impl<'s, S: Substrate> World<'s, S> {
                 cost: group.publish_cost.0,
                 plan,
                 maker,
+                time_limit: settings.time_limit.0,
                 publishers: publishers as usize,
             };
             let seat = Seat::new(Rc::clone(&shared), publisher);

@@ -20,6 +20,9 @@ use crate::machine::Time;
 use crate::serve::Hub;
 use crate::sim::substrate::LinkSettings;
 
+/// Between two looks at the server's work, at least.
+const A_LITTLE: Time = Time::from_micros(1);
+
 /// Events that nobody has seen yet, and what they say of frames under way.
 #[derive(Clone)]
 pub(super) struct Log(Rc<Events>);
@@ -135,6 +138,26 @@ impl Seat {
     /// This is the connection of the publisher; `None`: it has none any more.
     pub(super) fn connect(&self, connection: Option<Client>) {
         self.connection.replace(connection);
+    }
+
+    /// Ends when the server has dealt with all that this publisher has handed to its connection, or
+    /// at the time limit.
+    pub(super) async fn all_dealt_with(&self, time_limit: Time) {
+        self.shared.log.ways().released(self.now(), self.publisher);
+        while let Some(at) = self.busy_until().filter(|_| self.now() < time_limit) {
+            self.shared.clock.until(at.min(time_limit)).await;
+        }
+    }
+
+    /// When to look again whether something of this publisher is on its link or in the server.
+    fn busy_until(&self) -> Option<Time> {
+        let (now, hub) = (self.now(), self.shared.hub.borrow());
+        let there = self.shared.log.ways().there_at(self.publisher);
+        if now <= there {
+            return Some(there + A_LITTLE);
+        }
+        let is_busy = hub.has_work_of(self.publisher);
+        is_busy.then(|| hub.due().max(now + A_LITTLE))
     }
 
     /// Nothing under way could end the wait of this publisher: neither on its link nor in the

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::nats::StreamSequence;
+use crate::nats::ack::{FlowAck, Gap};
 
 struct Scene {
     publisher: Publisher,
@@ -490,4 +491,122 @@ fn an_ack_that_says_more_starts_the_wait_anew_and_a_repeated_one_does_not() {
     scene.now = Time::from_millis(1_000);
     assert_eq!(scene.ack(100, 50), []);
     assert_eq!(scene.publisher.due(), Time::from_millis(1_900));
+}
+
+/// A batch of the Rust client's ways that is open, with `sent` messages out.
+fn rust(gap: GapMode, sent: u64) -> Scene {
+    let mut scene = Scene::new(10, 2, gap, Profile::JETSTREAM_EXTRA);
+    scene.step(Input::Offer);
+    scene.ack(0, 10);
+    for _ in 1..sent {
+        scene.step(Input::Offer);
+    }
+    scene
+}
+
+#[test]
+fn a_client_that_ends_in_calls_hears_of_trouble_at_the_next_one() {
+    let gap = Input::Reply(ControlFrame::Gap(Gap {
+        expected: BatchSequence(3),
+        received: BatchSequence(5),
+    }));
+    let refused = Input::Reply(ControlFrame::Refused(10_208));
+    let mut scene = rust(GapMode::Fail, 5);
+    assert_eq!(scene.step(gap), []);
+    assert!(scene.publisher.is_ready());
+    let end = ended(Outcome::EndedByServer, 0, 0, None);
+    assert_eq!(scene.step(Input::Offer), [end]);
+
+    let mut scene = rust(GapMode::Fail, 5);
+    scene.step(gap);
+    scene.step(refused);
+    let end = ended(Outcome::Refused, 10_208, 0, None);
+    assert_eq!(scene.step(Input::Offer), [end], "the newest counts");
+
+    let mut scene = rust(GapMode::Fail, 5);
+    scene.step(gap);
+    assert_eq!(scene.step(Input::Commit), [], "it waits for the PubAck");
+    assert_eq!(scene.publisher.due(), Time::from_secs(3), "without pings");
+    let reply = pub_ack(2, 2);
+    let end = ended(Outcome::EndedByServer, 0, 2, Some(reply));
+    assert_eq!(scene.step(Input::Reply(ControlFrame::PubAck(reply))), [end]);
+
+    let mut scene = rust(GapMode::Fail, 19);
+    assert_eq!(scene.step(Input::Offer), [Action::Blocked]);
+    let end = ended(Outcome::EndedByServer, 0, 0, None);
+    assert_eq!(scene.step(gap), [end], "a wait is a call");
+
+    let mut scene = rust(GapMode::Ok, 5);
+    scene.step(gap);
+    assert_eq!(
+        scene.step(Input::Offer),
+        [publish(Operation::Append, 6), Action::Ready]
+    );
+}
+
+#[test]
+fn a_pub_ack_before_the_commit_passes_for_its_answer() {
+    let early = pub_ack(2, 2);
+    let mut scene = rust(GapMode::Fail, 5);
+    assert_eq!(scene.step(Input::Reply(ControlFrame::PubAck(early))), []);
+    assert_eq!(
+        scene.step(Input::Offer),
+        [publish(Operation::Append, 6), Action::Ready]
+    );
+    let end = ended(Outcome::EndedByServer, 0, 2, Some(early));
+    assert_eq!(
+        scene.step(Input::CommitEob),
+        [publish(Operation::CommitEob, 7), end]
+    );
+
+    let mut scene = Scene::new(10, 2, GapMode::Fail, Profile::JETSTREAM_EXTRA);
+    scene.step(Input::Offer);
+    let first = Input::Reply(ControlFrame::PubAck(early));
+    assert_eq!(scene.step(first), [Action::Ready], "it opens the batch");
+}
+
+#[test]
+fn a_client_that_reads_bodies_alone_cannot_read_a_status() {
+    let mut scene = Scene::new(10, 2, GapMode::Fail, Profile::JETSTREAM_EXTRA);
+    scene.step(Input::Offer);
+    let end = ended(Outcome::ClientError, 0, 0, None);
+    assert_eq!(scene.step(Input::Reply(ControlFrame::Status(503))), [end]);
+}
+
+#[test]
+fn a_gate_before_the_first_message_has_nothing_to_ping() {
+    let mut scene = Scene::new(1, 1, GapMode::Fail, Profile::JETSTREAM_EXTRA);
+    assert_eq!(scene.step(Input::Offer), [Action::Blocked]);
+    let end = ended(Outcome::ClientError, 0, 0, None);
+    assert_eq!(scene.wake(), (Time::from_secs(1), vec![end]));
+}
+
+#[test]
+fn pings_may_have_a_shortest_distance() {
+    for (timeout, pings) in [(90, 0), (150, 1), (250, 2), (3_000, 2)] {
+        let mut scene = Scene::new(10, 1, GapMode::Fail, Profile::JETSTREAM_EXTRA);
+        scene.publisher.settings.ack_timeout = Time::from_millis(timeout);
+        scene.step(Input::Offer);
+        scene.ack(0, 10);
+        while scene.step(Input::Offer) != [Action::Blocked] {}
+        for _ in 0..pings {
+            assert_eq!(
+                scene.wake().1,
+                [publish(Operation::Ping, 9)],
+                "{timeout} ms"
+            );
+        }
+        let end = ended(Outcome::TimedOut, 0, 0, None);
+        assert_eq!(scene.wake(), (Time::from_millis(timeout), vec![end]));
+    }
+}
+
+#[test]
+fn the_rust_client_waits_for_replies_without_pings() {
+    let mut scene = Scene::new(10, 2, GapMode::Fail, Profile::JETSTREAM_EXTRA);
+    scene.step(Input::Offer);
+    assert_eq!(scene.publisher.due(), Time::from_secs(3));
+    scene.ack(0, 10);
+    scene.step(Input::CommitEob);
+    assert_eq!(scene.publisher.due(), Time::from_secs(3));
 }
