@@ -10,8 +10,12 @@ mod served;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-use served::{Served, is_there, tell_skipped};
+use served::{Served, is_there, run, tell_skipped};
+
+/// Longest time for a command, the install included.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -31,13 +35,13 @@ fn a_javascript_client_meets_a_lost_flow_ack() {
     for file in ["package.json", "publish.mjs"] {
         std::fs::copy(example("javascript").join(file), folder.path().join(file)).unwrap();
     }
-    let installed = Command::new("npm")
-        .args(["install", "--no-package-lock", "--no-audit", "--no-fund"])
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    let stderr = String::from_utf8_lossy(&installed.stderr);
-    assert!(installed.status.success(), "npm install: {stderr}");
+    let installed = run(
+        Command::new("npm")
+            .args(["install", "--no-package-lock", "--no-audit", "--no-fund"])
+            .current_dir(folder.path()),
+        PATIENCE,
+    );
+    assert!(installed.ok, "npm install: {}", installed.err);
     let file = example("javascript").join("lost-flow-ack.toml");
     for (more, expected) in [
         (&[][..], r#"{"outcome":"timed out","sent":10,"acked":5}"#),
@@ -48,14 +52,10 @@ fn a_javascript_client_meets_a_lost_flow_ack() {
     ] {
         let arguments = [&[file.to_str().unwrap()], more].concat();
         let served = Served::start(&arguments);
-        let output = Command::new("node")
-            .arg("publish.mjs")
-            .arg(&served.url)
-            .current_dir(folder.path())
-            .output()
-            .unwrap();
-        let stdout = String::from_utf8_lossy(&output.stdout);
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(stdout.trim(), expected, "{stderr}");
+        let mut node = Command::new("node");
+        node.args(["publish.mjs", &served.url])
+            .current_dir(folder.path());
+        let done = run(&mut node, PATIENCE);
+        assert_eq!(done.out.trim(), expected, "{}", done.err);
     }
 }

@@ -4,11 +4,15 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Seek as _, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+
+/// Between two looks at a command.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// A server under test.
 pub(crate) struct Served {
@@ -92,14 +96,59 @@ pub(crate) fn file(directory: &Path, more: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// Says on the terminal, past the test harness, that a test had nothing to test.
+/// Says on the terminal, past the test harness, that a test had nothing to test; where CI wants the
+/// clients of others to be there, it fails.
 pub(crate) fn tell_skipped(test: &str, why: &str) {
     let text = format!("SKIPPED {test}: {why}\n");
     std::io::stderr().write_all(text.as_bytes()).unwrap();
+    let is_wanted = std::env::var_os("TIDEGATE_TEST_CLIENTS").is_some_and(|value| value == "all");
+    assert!(!is_wanted, "{text}");
 }
 
 /// Whether a program runs here and tells its version by `argument`.
 pub(crate) fn is_there(program: &str, argument: &str) -> bool {
     let version = Command::new(program).arg(argument).output();
     version.is_ok_and(|output| output.status.success())
+}
+
+/// How a command ended.
+pub(crate) struct Done {
+    pub(crate) ok: bool,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// Runs a command that must end within `patience`.
+pub(crate) fn run(command: &mut Command, patience: Duration) -> Done {
+    let [out, err] = [(); 2].map(|()| tempfile::tempfile().unwrap());
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(out.try_clone().unwrap())
+        .stderr(err.try_clone().unwrap())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let looks = patience.as_millis() / LOOK.as_millis();
+    let status = (0..looks).find_map(|_| {
+        let status = child.try_wait().unwrap();
+        if status.is_none() {
+            std::thread::park_timeout(LOOK);
+        }
+        status
+    });
+    if status.is_none() {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let [out, err] = [out, err].map(|mut file| {
+        let mut bytes = Vec::new();
+        file.rewind().unwrap();
+        file.read_to_end(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes).into_owned()
+    });
+    let ok = status.unwrap_or_else(|| panic!("{command:?} does not end: {out} {err}"));
+    Done {
+        ok: ok.success(),
+        out,
+        err,
+    }
 }
