@@ -232,19 +232,57 @@ fn a_hold_keeps_bytes_for_later() {
     });
 }
 
+/// What `conform` says of the exchanges with nats-server 2.15.1.
+fn conform(against: &str) -> Value {
+    let vectors = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors/r1-2.15.1.json");
+    let output = tidegate(&["conform", vectors, "--json", "--against", against]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// On servers of its own, those with limits included: all that the model answers at all.
 #[test]
 fn recorded_exchanges_come_out_over_the_socket() {
-    let vectors = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors/r1-2.15.1.json");
-    let conform = |against: &str| -> Value {
-        let output = tidegate(&["conform", vectors, "--json", "--against", against]);
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{stderr}");
-        serde_json::from_slice(&output.stdout).unwrap()
-    };
-    // On servers of its own, those with limits included: all that the model answers at all.
     let served = conform("serve");
+    let model = conform("model");
     assert_eq!(served["failed"], serde_json::json!([]));
     assert_eq!(served["passed"], 141);
+    assert_eq!(served["passed"], model["passed"]);
+    assert_eq!(skipped_beyond(&served, "atomic"), Vec::<String>::new());
+}
+
+/// As the outside world does it: a server that was started as one starts it, and its address.
+#[test]
+fn recorded_exchanges_come_out_of_a_server_that_runs_already() {
+    // Its stream is none of those that the cases make.
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/sims/nats/quickstart.toml");
+    let served = Served::start(&[file]);
+    let told = conform(&served.url);
+    assert_eq!(told["failed"], serde_json::json!([]));
+    assert_eq!(told["passed"], 136);
+    // These want a server with another limit of batches, or another idle timeout.
+    let with_limits = [
+        "fi-inflight-per-stream",
+        "fi-inflight-total",
+        "fi-timeout-then-append",
+        "fi-timeout-then-append-gap-ok",
+        "fi-timeout-then-ping",
+    ];
+    let mut skipped = skipped_beyond(&told, "atomic");
+    skipped.retain(|name| !name.starts_with("at-"));
+    assert_eq!(skipped, with_limits);
+}
+
+/// The cases that were skipped for another reason than this, by name.
+fn skipped_beyond(told: &Value, reason: &str) -> Vec<String> {
+    let skipped = told["skipped"].as_array().unwrap().iter();
+    let others = skipped.filter(|case| !case["why"].as_str().unwrap().contains(reason));
+    let mut names: Vec<String> = others
+        .map(|case| case["name"].as_str().unwrap().to_owned())
+        .collect();
+    names.sort();
+    names
 }
 
 /// A server that runs already takes the cases that want no limits of their own.
