@@ -5,9 +5,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::io::{BufRead as _, BufReader, Write as _};
+#[path = "common/served.rs"]
+mod served;
+
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
+use std::time::Duration;
+
+use served::{Served, is_there, run, tell_skipped};
+
+/// Longest time for a command, the install included.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -15,55 +23,10 @@ fn example(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Says on the terminal, past the test harness, that a test had nothing to test.
-fn tell_skipped(test: &str, why: &str) {
-    let text = format!("SKIPPED {test}: {why}\n");
-    std::io::stderr().write_all(text.as_bytes()).unwrap();
-}
-
-fn is_there(program: &str) -> bool {
-    let version = Command::new(program).arg("--version").output();
-    version.is_ok_and(|output| output.status.success())
-}
-
-/// A served file; ended when dropped.
-struct Served {
-    child: Child,
-    url: String,
-}
-
-impl Served {
-    fn start(file: &Path, more: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
-            .arg("serve")
-            .arg(file)
-            .args(["--listen", "127.0.0.1:0"])
-            .args(more)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let stdout = child.stdout.take().unwrap();
-        BufReader::new(stdout).read_line(&mut line).unwrap();
-        let url = line.trim().strip_prefix("listening on ").unwrap();
-        Self {
-            url: url.to_owned(),
-            child,
-        }
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 #[test]
 fn a_javascript_client_meets_a_lost_flow_ack() {
     const TEST: &str = "a_javascript_client_meets_a_lost_flow_ack";
-    if !is_there("node") || !is_there("npm") {
+    if !is_there("node", "--version") || !is_there("npm", "--version") {
         tell_skipped(TEST, "no Node.js with npm here");
         return;
     }
@@ -72,13 +35,13 @@ fn a_javascript_client_meets_a_lost_flow_ack() {
     for file in ["package.json", "publish.mjs"] {
         std::fs::copy(example("javascript").join(file), folder.path().join(file)).unwrap();
     }
-    let installed = Command::new("npm")
-        .args(["install", "--no-package-lock", "--no-audit", "--no-fund"])
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    let stderr = String::from_utf8_lossy(&installed.stderr);
-    assert!(installed.status.success(), "npm install: {stderr}");
+    let installed = run(
+        Command::new("npm")
+            .args(["install", "--no-package-lock", "--no-audit", "--no-fund"])
+            .current_dir(folder.path()),
+        PATIENCE,
+    );
+    assert!(installed.ok, "npm install: {}", installed.err);
     let file = example("javascript").join("lost-flow-ack.toml");
     for (more, expected) in [
         (&[][..], r#"{"outcome":"timed out","sent":10,"acked":5}"#),
@@ -87,15 +50,12 @@ fn a_javascript_client_meets_a_lost_flow_ack() {
             r#"{"outcome":"committed","count":25}"#,
         ),
     ] {
-        let served = Served::start(&file, more);
-        let output = Command::new("node")
-            .arg("publish.mjs")
-            .arg(&served.url)
-            .current_dir(folder.path())
-            .output()
-            .unwrap();
-        let stdout = String::from_utf8_lossy(&output.stdout);
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(stdout.trim(), expected, "{stderr}");
+        let arguments = [&[file.to_str().unwrap()], more].concat();
+        let served = Served::start(&arguments);
+        let mut node = Command::new("node");
+        node.args(["publish.mjs", &served.url])
+            .current_dir(folder.path());
+        let done = run(&mut node, PATIENCE);
+        assert_eq!(done.out.trim(), expected, "{}", done.err);
     }
 }

@@ -5,9 +5,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+#[path = "common/served.rs"]
+mod served;
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use async_nats::jetstream;
@@ -16,81 +18,16 @@ use futures_util::StreamExt as _;
 use jetstream_extra::batch_publish_fast::{FastPublishErrorKind, FastPublishExt as _, GapMode};
 use serde_json::Value;
 
+use served::{Served, file};
+
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A file with one stream `S` on `t.>`, and more.
-fn file(directory: &Path, more: &str) -> String {
-    let text = format!(
-        "format = 1\nabout = \"served\"\n[stream]\nname = \"S\"\nsubjects = [\"t.>\"]\n\
-         [[publishers]]\ncount = 2\nsubject = \"t.a\"\n{more}"
-    );
-    let path = directory.join("served.toml");
-    std::fs::write(&path, text).unwrap();
-    path.to_str().unwrap().to_owned()
-}
-
-/// A server under test; killed when dropped.
-struct Served {
-    child: Child,
-    url: String,
-    stdout: BufReader<std::process::ChildStdout>,
-}
-
-impl Served {
-    fn start(arguments: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
-            .arg("serve")
-            .args(arguments)
-            .args(["--listen", "127.0.0.1:0"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        stdout.read_line(&mut line).unwrap();
-        let Some(url) = line.trim().strip_prefix("listening on ") else {
-            let mut stderr = String::new();
-            let _ = child.stderr.take().unwrap().read_to_string(&mut stderr);
-            panic!("{line:?} {stderr}");
-        };
-        Self {
-            url: url.to_owned(),
-            child,
-            stdout,
-        }
-    }
-
-    /// With a file that holds one stream and `more`.
-    fn with(more: &str) -> (Self, tempfile::TempDir) {
-        let directory = tempfile::tempdir().unwrap();
-        let path = file(directory.path(), more);
-        (Self::start(&[&path]), directory)
-    }
-
-    async fn client(&self) -> async_nats::Client {
-        tokio::time::timeout(PATIENCE, async_nats::connect(&self.url))
-            .await
-            .unwrap()
-            .unwrap()
-    }
-
-    /// Stops it by a signal: exit code and the rest of stdout.
-    fn stop(&mut self, signal: rustix::process::Signal) -> (Option<i32>, String) {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, signal).unwrap();
-        let mut rest = String::new();
-        self.stdout.read_to_string(&mut rest).unwrap();
-        (self.child.wait().unwrap().code(), rest)
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+async fn connect(served: &Served) -> async_nats::Client {
+    tokio::time::timeout(PATIENCE, async_nats::connect(&served.url))
+        .await
+        .unwrap()
+        .unwrap()
 }
 
 fn block_on<T>(work: impl Future<Output = T>) -> T {
@@ -105,7 +42,7 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
 fn async_nats_finds_a_server_there() {
     let (served, _directory) = Served::with("");
     block_on(async {
-        let client = served.client().await;
+        let client = connect(&served).await;
         assert_eq!(client.server_info().version, "2.15.1");
         // Core: wildcards, request and reply, nobody there.
         let mut all = client.subscribe("core.>").await.unwrap();
@@ -188,7 +125,7 @@ fn async_nats_finds_a_server_there() {
 fn jetstream_extra_publishes_a_batch() {
     let (served, _directory) = Served::with("");
     block_on(async {
-        let context = jetstream::new(served.client().await);
+        let context = jetstream::new(connect(&served).await);
         let mut batch = context.fast_publish().flow(10).build().unwrap();
         for message in 1..=99 {
             batch.add("t.a", message.to_string().into()).await.unwrap();
@@ -213,7 +150,7 @@ fn a_fault_of_the_file_hits_the_frame_that_it_names() {
             let mut results = Vec::new();
             // One connection each: the first to publish to a batch is publisher 0.
             for _ in 0..2 {
-                let context = jetstream::new(served.client().await);
+                let context = jetstream::new(connect(&served).await);
                 let mut batch = context
                     .fast_publish()
                     .flow(10)
@@ -255,7 +192,7 @@ fn a_cut_ends_connections_and_lets_nobody_in() {
     let cut = "[[faults]]\naction = \"cut\"\nfrom = \"2s\"\nuntil = \"4s\"\n";
     let (mut served, _directory) = Served::with(cut);
     block_on(async {
-        let client = served.client().await;
+        let client = connect(&served).await;
         let before = client.request("nobody", "".into()).await;
         assert!(before.is_err());
         tokio::time::sleep(Duration::from_millis(2_300)).await;
@@ -265,7 +202,7 @@ fn a_cut_ends_connections_and_lets_nobody_in() {
         );
         assert!(!matches!(during.await, Ok(Ok(_))), "nobody gets in");
         tokio::time::sleep(Duration::from_millis(2_200)).await;
-        let context = jetstream::new(served.client().await);
+        let context = jetstream::new(connect(&served).await);
         context.get_stream("S").await.unwrap();
         // The client that was cut off connects again by itself.
         client.flush().await.unwrap();
@@ -280,7 +217,7 @@ fn a_hold_keeps_bytes_for_later() {
     let hold = "[[faults]]\naction = \"hold\"\nfrom = \"1500ms\"\nuntil = \"3s\"\n";
     let (served, _directory) = Served::with(hold);
     block_on(async {
-        let client = served.client().await;
+        let client = connect(&served).await;
         let context = jetstream::new(client.clone());
         tokio::time::sleep(Duration::from_millis(1_900)).await;
         let publish = context
@@ -295,19 +232,57 @@ fn a_hold_keeps_bytes_for_later() {
     });
 }
 
+/// What `conform` says of the exchanges with nats-server 2.15.1.
+fn conform(against: &str) -> Value {
+    let vectors = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors/r1-2.15.1.json");
+    let output = tidegate(&["conform", vectors, "--json", "--against", against]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// On servers of its own, those with limits included: all that the model answers at all.
 #[test]
 fn recorded_exchanges_come_out_over_the_socket() {
-    let vectors = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors/r1-2.15.1.json");
-    let conform = |against: &str| -> Value {
-        let output = tidegate(&["conform", vectors, "--json", "--against", against]);
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{stderr}");
-        serde_json::from_slice(&output.stdout).unwrap()
-    };
-    // On servers of its own, those with limits included: all that the model answers at all.
     let served = conform("serve");
+    let model = conform("model");
     assert_eq!(served["failed"], serde_json::json!([]));
     assert_eq!(served["passed"], 141);
+    assert_eq!(served["passed"], model["passed"]);
+    assert_eq!(skipped_beyond(&served, "atomic"), Vec::<String>::new());
+}
+
+/// As the outside world does it: a server that was started as one starts it, and its address.
+#[test]
+fn recorded_exchanges_come_out_of_a_server_that_runs_already() {
+    // Its stream is none of those that the cases make.
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/sims/nats/quickstart.toml");
+    let served = Served::start(&[file]);
+    let told = conform(&served.url);
+    assert_eq!(told["failed"], serde_json::json!([]));
+    assert_eq!(told["passed"], 136);
+    // These want a server with another limit of batches, or another idle timeout.
+    let with_limits = [
+        "fi-inflight-per-stream",
+        "fi-inflight-total",
+        "fi-timeout-then-append",
+        "fi-timeout-then-append-gap-ok",
+        "fi-timeout-then-ping",
+    ];
+    let mut skipped = skipped_beyond(&told, "atomic");
+    skipped.retain(|name| !name.starts_with("at-"));
+    assert_eq!(skipped, with_limits);
+}
+
+/// The cases that were skipped for another reason than this, by name.
+fn skipped_beyond(told: &Value, reason: &str) -> Vec<String> {
+    let skipped = told["skipped"].as_array().unwrap().iter();
+    let others = skipped.filter(|case| !case["why"].as_str().unwrap().contains(reason));
+    let mut names: Vec<String> = others
+        .map(|case| case["name"].as_str().unwrap().to_owned())
+        .collect();
+    names.sort();
+    names
 }
 
 /// A server that runs already takes the cases that want no limits of their own.
@@ -364,7 +339,7 @@ fn the_end_is_told_in_text_or_in_one_document() {
     let trace = directory.path().join("events.txt");
     let mut served = Served::start(&[&path, "--trace", trace.to_str().unwrap(), "--seed", "7"]);
     block_on(async {
-        let context = jetstream::new(served.client().await);
+        let context = jetstream::new(connect(&served).await);
         let mut batch = context.fast_publish().flow(2).build().unwrap();
         batch.add("t.a", "x".into()).await.unwrap();
         batch.close().await.unwrap();

@@ -27,9 +27,11 @@ use crate::report::{AtomicFile, FORMAT};
 use crate::scenario::Scenario;
 use crate::seed::Seed;
 use crate::serve::{Clock as _, Hub, RealClock, Tally, serve as serve_clients};
-use crate::server::Server;
+use crate::server::api::{ApiFailure, ApiRequest};
 use crate::server::front::Options;
+use crate::server::{Action, Server};
 use crate::sim::determinism::TraceWriter;
+use crate::stream::config::StreamConfig;
 
 /// How long a signal may go unnoticed.
 const SIGNAL_STEP: Duration = Duration::from_millis(20);
@@ -99,8 +101,10 @@ fn parse_speed(text: &str) -> Result<u64, String> {
 pub(super) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     let scenario = read(arguments)?;
     let seed = Seed(arguments.seed.unwrap_or(scenario.settings.seed));
-    let server = modelled::server(&scenario.settings)
+    let mut server = modelled::server(&scenario.settings)
         .map_err(|error| Failure::Usage(format!("{}: {error}", scenario.file)))?;
+    allow_direct_gets(&mut server)
+        .map_err(|error| Failure::Usage(format!("{}: {}", scenario.file, error.description)))?;
     let interrupt = Interrupt::catch()?;
     let trace = arguments.trace.as_deref().map(Trace::create).transpose()?;
     let trace = Rc::new(RefCell::new(trace));
@@ -136,6 +140,20 @@ fn read(arguments: &ServeArguments) -> Result<Scenario, Failure> {
         )));
     }
     Ok(scenario)
+}
+
+/// Lets clients read the stream of the file by direct gets, as most streams of real servers do: there
+/// are no consumers here.
+fn allow_direct_gets(server: &mut Server) -> Result<(), ApiFailure> {
+    let streams = server.streams().map(|stream| StreamConfig {
+        allow_direct: true,
+        ..stream.config().clone()
+    });
+    for config in streams.collect::<Vec<_>>() {
+        let mut facts: Vec<Action> = Vec::new();
+        server.call(Time::ZERO, &ApiRequest::Update(config), &mut facts)?;
+    }
+    Ok(())
 }
 
 /// Serves until a signal comes.

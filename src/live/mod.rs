@@ -1,7 +1,7 @@
 //! The live world: the same files, run with real clients against real servers.
 //!
 //! `fetch` finds a nats-server, `local` runs one, `target` makes the stream, `fleet` publishes,
-//! `verify` compares. Leans on `load`, `client`, `scenario` and `event`. It and `sim` never see
+//! `reading` reads back and `verify` compares. Leans on `load`, `client`, `scenario` and `event`. It and `sim` never see
 //! each other.
 
 mod alarm;
@@ -16,6 +16,7 @@ mod interrupt;
 mod local;
 mod probe;
 mod readback;
+mod reading;
 mod run;
 mod target;
 mod verify;

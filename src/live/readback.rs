@@ -1,18 +1,15 @@
 //! Reads the stream back after a run and hands each message to the comparison.
 //!
-//! An ordered consumer reads from the last sequence before the run to the end; no more than a few
-//! hundred messages are held at a time. Leans on `verify`, `target` and the payloads of `load`.
+//! Everything from the last sequence before the run to the end is read; no more than a few thousand
+//! messages are held at a time. Leans on `reading`, `verify`, `target` and the payloads of `load`.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use async_nats::jetstream::consumer::DeliverPolicy;
-use async_nats::jetstream::consumer::pull::OrderedConfig;
-use futures_util::StreamExt;
 use serde_json::json;
 
-use super::error::{LiveError, clean};
+use super::error::LiveError;
 use super::fleet::LiveWorld;
+use super::reading::{Reading, Stored};
 use super::target::Target;
 use super::verify::{Allowances, ReadBack, Reader};
 use crate::client::Witness;
@@ -22,13 +19,9 @@ use crate::nats::header::{MESSAGE_ID, ROLLUP, TTL};
 use crate::nats::{BatchSequence, StreamSequence};
 use crate::scenario::{Discard, PayloadSize, Publishers, Settings, StreamSettings};
 
-/// Longest wait for the next message.
-const PATIENCE: Duration = Duration::from_secs(15);
 /// Messages that are still on their way when publishers give up may come later: the end of the
 /// stream is looked at again, at most so often.
 const ROUNDS: u32 = 5;
-/// Messages without a turn for others.
-const MESSAGES_PER_TURN: u32 = 256;
 
 /// Reads back what the run left in the stream of `target`, and tells each message as an event of
 /// the moment it is read.
@@ -43,22 +36,15 @@ pub(super) async fn read_back(
 ) -> Result<ReadBack, LiveError> {
     let shorts = Shorts::new(&settings.publishers);
     let mut reader = Reader::default();
+    let mut reading = Reading::new(target);
     let mut read_to = target.last_sequence();
     for _ in 0..ROUNDS {
         let end = last_sequence(target).await?;
         if end <= read_to {
             break;
         }
-        read_range(
-            target,
-            read_to + 1,
-            end,
-            content,
-            &shorts,
-            &mut reader,
-            world,
-        )
-        .await?;
+        let mut take = |message: &Stored| take(message, content, &shorts, &mut reader, world);
+        reading.range(read_to + 1, end, &mut take).await?;
         read_to = end;
     }
     let claims = world.claims();
@@ -86,71 +72,8 @@ async fn last_sequence(target: &Target) -> Result<u64, LiveError> {
     Ok(answer["state"]["last_seq"].as_u64().unwrap_or(0))
 }
 
-async fn read_range(
-    target: &Target,
-    from: u64,
-    to: u64,
-    content: &PayloadContent,
-    shorts: &Shorts,
-    reader: &mut Reader,
-    world: &LiveWorld<'_>,
-) -> Result<(), LiveError> {
-    let failed = |reason: &dyn std::fmt::Display| LiveError::Api {
-        call: "reading the stream back",
-        code: 0,
-        description: clean(&reason.to_string()),
-    };
-    let jetstream = &target.connection().jetstream;
-    let stream = jetstream
-        .get_stream(target.stream())
-        .await
-        .map_err(|error| failed(&error))?;
-    let consumer = stream
-        .create_consumer(OrderedConfig {
-            deliver_policy: DeliverPolicy::ByStartSequence {
-                start_sequence: from,
-            },
-            ..OrderedConfig::default()
-        })
-        .await
-        .map_err(|error| failed(&error))?;
-    if consumer.cached_info().num_pending == 0 {
-        return Ok(());
-    }
-    let mut messages = consumer.messages().await.map_err(|error| failed(&error))?;
-    let mut turn = 0;
-    loop {
-        let next = tokio::time::timeout(PATIENCE, messages.next());
-        let message = match next.await {
-            Ok(Some(message)) => message.map_err(|error| failed(&error))?,
-            Ok(None) => return Err(failed(&"the consumer ended early")),
-            Err(_) => {
-                return Err(LiveError::NoAnswer {
-                    server: target.connector().shown().to_owned(),
-                    call: "reading the stream back",
-                    seconds: PATIENCE.as_secs(),
-                });
-            }
-        };
-        let info = message.info().map_err(|error| failed(&error))?;
-        let (sequence, pending) = (info.stream_sequence, info.pending);
-        if sequence <= to {
-            take(&message, sequence, content, shorts, reader, world);
-        }
-        if sequence >= to || pending == 0 {
-            return Ok(());
-        }
-        turn += 1;
-        if turn == MESSAGES_PER_TURN {
-            turn = 0;
-            tokio::task::yield_now().await;
-        }
-    }
-}
-
 fn take(
-    message: &async_nats::jetstream::Message,
-    stream_sequence: u64,
+    message: &Stored,
     content: &PayloadContent,
     shorts: &Shorts,
     reader: &mut Reader,
@@ -172,7 +95,7 @@ fn take(
         bytes,
         digest: content.digest(identity, bytes),
         sequence: BatchSequence(u64::from(identity.sequence)),
-        stream_sequence: StreamSequence(stream_sequence),
+        stream_sequence: StreamSequence(message.sequence),
     };
     world.tell(world.now(), event);
 }

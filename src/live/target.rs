@@ -93,8 +93,12 @@ impl Target {
                 if code == u64::from(ErrorCode::StreamNotFound.number()) =>
             {
                 let create = format!("STREAM.CREATE.{name}");
+                let mut wanted = config.clone();
+                // For reading back where there are no consumers; a stream that is there already
+                // may do without.
+                wanted["allow_direct"] = Value::Bool(true);
                 let answer = connection
-                    .call("creating the stream", &create, &config)
+                    .call("creating the stream", &create, &wanted)
                     .await?;
                 (true, answer)
             }

@@ -107,6 +107,8 @@ impl Contents {
             } => {
                 let batch = batch.map_or(NO_BATCH, |batch| batch.0);
                 let content = self.take((batch, sequence.0, payload.digest), payload.bytes);
+                let content = content
+                    .or_else(|| self.stored_before(server, *stream, *stream_sequence, *payload));
                 self.store(server, *stream, *stream_sequence, content);
             }
             Fact::Deduplicated { batch, sequence }
@@ -165,6 +167,22 @@ impl Contents {
             self.order.pop_front();
         }
         Some(content)
+    }
+
+    /// What the message before has, if it has this payload: a server with the defect of storing
+    /// twice stores a message that came once.
+    fn stored_before(
+        &self,
+        server: &Server,
+        stream: StreamNumber,
+        at: StreamSequence,
+        payload: Payload,
+    ) -> Option<Bytes> {
+        let before = StreamSequence(at.0.checked_sub(1)?);
+        let record = server.stream_numbered(stream)?.log().get(before)?;
+        (record.payload == payload)
+            .then(|| self.get(stream, before))
+            .flatten()
     }
 
     fn drop_one(&mut self, batch: u32, sequence: u64) {

@@ -204,14 +204,21 @@ impl Reader<'_> {
             let all = self.stream.matching(subjects, filter, StreamSequence(0));
             return vec![end(all.count() as u64, StreamSequence(0), None)];
         }
-        let found: Vec<StreamSequence> = self
-            .stream
-            .matching(subjects, filter, self.start(request))
-            .collect();
-        if found.is_empty() {
+        let start = self.start(request);
+        let mut matching = self.stream.matching(subjects, filter, start);
+        let most = usize::try_from(request.batch).unwrap_or(usize::MAX);
+        let found: Vec<StreamSequence> = matching.by_ref().take(most).collect();
+        let Some(last) = found.last() else {
             return vec![not_found()];
-        }
-        self.run(&found, request, request.no_hdr, None)
+        };
+        let log = self.stream.log();
+        // Who reads a long stream so should not have all of it counted each time.
+        let behind = if filter.is_none() && log.deleted() == 0 {
+            log.last().0.saturating_sub(last.0)
+        } else {
+            matching.count() as u64
+        };
+        self.run(&found, behind, request, None)
     }
 
     /// The last message of each subject.
@@ -238,28 +245,28 @@ impl Reader<'_> {
             return no_results();
         }
         let found: Vec<StreamSequence> = all.into_iter().filter(|at| at.0 >= request.seq).collect();
-        self.run(&found, request, false, Some(up_to))
+        let most = usize::try_from(request.batch).ok().filter(|most| *most > 0);
+        let (now, behind) = found.split_at(found.len().min(most.unwrap_or(usize::MAX)));
+        self.run(now, behind.len() as u64, request, Some(up_to))
     }
 
-    /// Sends `found` as far as the request allows, and the end.
+    /// Sends `found`, behind which there are more, as far as the request allows, and the end.
     fn run(
         &self,
         found: &[StreamSequence],
+        behind: u64,
         request: &Request,
-        no_headers: bool,
         up_to: Option<StreamSequence>,
     ) -> Vec<Frame> {
-        let most = usize::try_from(request.batch)
-            .ok()
-            .filter(|batch| *batch > 0);
-        let most = most.unwrap_or(usize::MAX);
+        let no_headers = request.no_hdr && up_to.is_none();
         let bytes_max = match request.max_bytes {
             0 => BYTES_MAX,
             bytes => bytes,
         };
         let mut frames = Vec::new();
-        let (mut last, mut pending, mut bytes) = (StreamSequence(0), found.len() as u64, 0_i64);
-        for (left, at) in (0..found.len() as u64).rev().zip(found).take(most) {
+        let all = behind + found.len() as u64;
+        let (mut last, mut pending, mut bytes) = (StreamSequence(0), all, 0_i64);
+        for (left, at) in (behind..all).rev().zip(found) {
             let about = About {
                 pending: left,
                 last,
