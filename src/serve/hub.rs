@@ -147,6 +147,7 @@ impl Hub {
             self.cuts[index] == CutState::On && !cut.holds && cut.publisher.is_none()
         });
         if is_out {
+            self.turn_away();
             return false;
         }
         if let Some(hosts) = &mut self.hosts {
@@ -155,6 +156,11 @@ impl Hub {
         self.tally.connections += 1;
         self.front.connect(self.now, id, client_ip, &mut self.ports);
         true
+    }
+
+    /// A client was not let in.
+    pub const fn turn_away(&mut self) {
+        self.tally.turned_away += 1;
     }
 
     /// A client is gone.
