@@ -107,6 +107,11 @@ impl Raw {
         self.heard.is_empty() && self.more(span).is_none()
     }
 
+    /// Whether the server greets, in place of closing the connection.
+    pub(crate) fn is_greeted(&mut self) -> bool {
+        self.more(PATIENCE).is_some_and(|more| more > 0)
+    }
+
     /// Whether the server closes the connection.
     pub(crate) fn is_closed(&mut self) -> bool {
         loop {
