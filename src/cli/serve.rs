@@ -296,6 +296,7 @@ impl Served {
             &[
                 ("connected", seen.connections),
                 ("published batches", seen.publishers),
+                ("turned away", seen.turned_away),
                 ("cut off", seen.cut_off),
             ],
         );

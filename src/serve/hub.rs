@@ -9,7 +9,7 @@ use std::task::Waker;
 use bytes::{Bytes, BytesMut};
 use rand::RngExt;
 
-use super::kinds::{Hosts, Numbering, about, kind_of, reply_kind};
+use super::kinds::{Hosts, Numbering, kind_of, reply_kind};
 use super::links::{Late, Links, Way};
 use super::ports::Ports;
 use super::tally::Tally;
@@ -138,6 +138,7 @@ impl Hub {
             self.cuts[index] == CutState::On && !cut.holds && cut.publisher.is_none()
         });
         if is_out {
+            self.turn_away();
             return false;
         }
         if let Some(hosts) = &mut self.hosts {
@@ -146,6 +147,11 @@ impl Hub {
         self.tally.connections += 1;
         self.front.connect(self.now, id, client_ip, &mut self.ports);
         true
+    }
+
+    /// A client was not let in.
+    pub const fn turn_away(&mut self) {
+        self.tally.turned_away += 1;
     }
 
     /// A client is gone.
@@ -441,35 +447,15 @@ impl Hub {
 
     /// A frame is lost.
     fn tell_lost(&mut self, late: &Late, cause: DropCause) {
-        let event = match late {
-            Late::Up(_, Input::Publish(publish)) => match publish.control {
-                Control::Fast {
-                    batch,
-                    operation,
-                    sequence,
-                    ..
-                } => Event::Dropped {
-                    batch: self.number(batch),
-                    cause,
-                    operation: Some(operation),
-                    sequence,
-                },
-                Control::Plain | Control::BadPattern | Control::BadBatchId => return,
-            },
-            Late::Down(to, reply) => {
-                let Some(batch) = self.front.batch_of(*to) else {
-                    return;
-                };
-                Event::Dropped {
-                    batch: self.number(batch),
-                    cause,
-                    operation: None,
-                    sequence: about(ControlFrame::from(reply)),
-                }
-            }
-            Late::Up(..) | Late::Answer(..) => return,
-        };
-        self.tell(&event);
+        if let Some((batch, operation, sequence)) = late.frame(|to| self.front.batch_of(to)) {
+            let batch = self.number(batch);
+            self.tell(&Event::Dropped {
+                batch,
+                cause,
+                operation,
+                sequence,
+            });
+        }
     }
 
     fn tell(&mut self, event: &Event) {

@@ -1,13 +1,16 @@
 //! What is late between clients and the server: frames that a fault delays, and those behind them.
 //!
-//! Leans on `machine`.
+//! Leans on `kinds` and `machine`.
 
 use std::collections::BTreeMap;
 
+use super::kinds::about;
+use crate::batch::fast::publisher::ControlFrame;
 use crate::machine::Time;
+use crate::nats::{BatchSequence, Operation};
 use crate::server::Input;
 use crate::server::api::{ApiAnswer, ApiCall, ApiFailure};
-use crate::server::message::{ConnectionId, Reply, ReplyTo};
+use crate::server::message::{BatchHandle, ConnectionId, Control, Reply, ReplyTo};
 
 /// Something on its way.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -109,6 +112,27 @@ impl Links {
 }
 
 impl Late {
+    /// The batch, the operation (of a publisher's frame) and the batch sequence that it is about, if
+    /// it is a frame of a batch; `batch_of` knows the batch of a reply.
+    pub(super) fn frame(
+        &self,
+        batch_of: impl FnOnce(ReplyTo) -> Option<BatchHandle>,
+    ) -> Option<(BatchHandle, Option<Operation>, BatchSequence)> {
+        match self {
+            Self::Up(_, Input::Publish(publish)) => match publish.control {
+                Control::Fast {
+                    batch,
+                    operation,
+                    sequence,
+                    ..
+                } => Some((batch, Some(operation), sequence)),
+                Control::Plain | Control::BadPattern | Control::BadBatchId => None,
+            },
+            Self::Down(to, reply) => Some((batch_of(*to)?, None, about(ControlFrame::from(reply)))),
+            Self::Up(..) | Self::Answer(..) => None,
+        }
+    }
+
     const fn lane(&self) -> (ConnectionId, Way) {
         match self {
             Self::Up(id, _) => (*id, Way::Up),

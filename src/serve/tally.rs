@@ -12,6 +12,8 @@ use crate::machine::Time;
 pub struct Tally {
     /// Clients that connected.
     pub connections: u64,
+    /// Clients that were not let in: by a cut, or since there are too many.
+    pub turned_away: u64,
     /// Connections that published to a batch: the publishers that faults count.
     pub publishers: u64,
     /// Connections that the server ended, for whatever reason.
