@@ -1,8 +1,6 @@
 //! Every scenario of the project gives what its file expects, at several seeds and in every lane that
 //! its clients run in.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 mod common;
 
 use tidegate::scenario::{ClientKind, Lane, Scenario, Substrate};
