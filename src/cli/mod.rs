@@ -25,6 +25,7 @@ mod serve;
 mod server;
 mod servers;
 mod sim;
+mod trace;
 
 use interrupt::Interrupt;
 

@@ -1,11 +1,10 @@
 //! `tidegate serve`: the modelled server of a file behind a real socket.
 //!
-//! Leans on `serve` and `modelled`, on the trace writer of `sim`, and on the other parts of `cli`.
+//! Leans on `serve` and `modelled`, and on the other parts of `cli`.
 
 use std::cell::RefCell;
-use std::io::{BufWriter, IntoInnerError};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -19,18 +18,18 @@ use super::exit::Failure;
 use super::files;
 use super::interrupt::Interrupt;
 use super::print;
+use super::trace::Trace;
 use crate::event::{Event, Observer};
 use crate::fault::Faults;
 use crate::machine::Time;
 use crate::modelled;
-use crate::report::{AtomicFile, FORMAT};
+use crate::report::FORMAT;
 use crate::scenario::Scenario;
 use crate::seed::Seed;
 use crate::serve::{Clock as _, Hub, RealClock, Tally, serve as serve_clients};
 use crate::server::api::{ApiFailure, ApiRequest};
 use crate::server::front::Options;
 use crate::server::{Action, Server};
-use crate::sim::determinism::TraceWriter;
 use crate::stream::config::StreamConfig;
 
 /// How long a signal may go unnoticed.
@@ -131,13 +130,8 @@ fn read(arguments: &ServeArguments) -> Result<Scenario, Failure> {
             "{name}: stream.replicas: the served model has one server; allowed is 1"
         )));
     }
-    if let Some(trace) = &arguments.trace
-        && let (Ok(trace), Ok(file)) = (trace.canonicalize(), arguments.file.canonicalize())
-        && trace == file
-    {
-        return Err(Failure::Usage(format!(
-            "--trace would overwrite {name}, the file that is served; name another"
-        )));
+    if let Some(trace) = &arguments.trace {
+        files::check_output("--trace", trace, std::slice::from_ref(&arguments.file))?;
     }
     Ok(scenario)
 }
@@ -359,34 +353,6 @@ impl Observer for Traced {
             trace.writer.see(at, event);
         }
     }
-}
-
-/// The file of `--trace`.
-struct Trace {
-    writer: TraceWriter<BufWriter<AtomicFile>>,
-    path: PathBuf,
-}
-
-impl Trace {
-    fn create(path: &Path) -> Result<Self, Failure> {
-        let file = AtomicFile::create(path).map_err(|error| cannot_write(path, &error))?;
-        Ok(Self {
-            writer: TraceWriter::new(BufWriter::new(file)),
-            path: path.to_owned(),
-        })
-    }
-
-    fn finish(self) -> Result<(), Failure> {
-        let file = self.writer.finish().and_then(|buffer| {
-            let file = buffer.into_inner().map_err(IntoInnerError::into_error)?;
-            file.commit()
-        });
-        file.map_err(|error| cannot_write(&self.path, &error))
-    }
-}
-
-fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::Surroundings(format!("{}: cannot be written: {error}", path.display()))
 }
 
 #[cfg(test)]

@@ -2,8 +2,7 @@
 //!
 //! Leans on `sim`, `watch`, `report` and the other parts of `cli`.
 
-use std::io::{BufWriter, IntoInnerError};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use clap::{Args, ValueHint};
@@ -19,11 +18,11 @@ use super::lane::LaneArguments;
 use super::output::{Output, Wanted};
 use super::progress::Progress;
 use super::record::{Run, record};
+use super::trace::Trace;
 use crate::event::Observer;
-use crate::report::{AtomicFile, RunResult, World, replay_command};
+use crate::report::{RunResult, World, replay_command};
 use crate::scenario::{Lane, Scenario};
 use crate::seed::Seed;
-use crate::sim::determinism::TraceWriter;
 use crate::sim::{Outside, SimError, run};
 
 /// Sets of more runs hold them without their figures over time.
@@ -271,34 +270,6 @@ pub(super) fn replay(job: Job<'_>, lane: LaneArguments, set: &[String]) -> Strin
 
 fn refused(job: Job<'_>, error: &SimError) -> Failure {
     Failure::Usage(format!("{}: {error}", job.scenario.file))
-}
-
-/// The file of `--trace`.
-struct Trace {
-    writer: TraceWriter<BufWriter<AtomicFile>>,
-    path: PathBuf,
-}
-
-impl Trace {
-    fn create(path: &Path) -> Result<Self, Failure> {
-        let file = AtomicFile::create(path).map_err(|error| cannot_write(path, &error))?;
-        Ok(Self {
-            writer: TraceWriter::new(BufWriter::new(file)),
-            path: path.to_owned(),
-        })
-    }
-
-    fn finish(self) -> Result<(), Failure> {
-        let file = self.writer.finish().and_then(|buffer| {
-            let file = buffer.into_inner().map_err(IntoInnerError::into_error)?;
-            file.commit()
-        });
-        file.map_err(|error| cannot_write(&self.path, &error))
-    }
-}
-
-fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::Surroundings(format!("{}: cannot be written: {error}", path.display()))
 }
 
 #[cfg(test)]
