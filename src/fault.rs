@@ -22,6 +22,19 @@ pub enum Fate {
     Twice(u32, Time),
 }
 
+impl Fate {
+    /// The number of the fault that has decided it, if one has.
+    pub const fn fault(self) -> Option<u32> {
+        match self {
+            Self::Pass => None,
+            Self::LostAtOutput(fault)
+            | Self::LostOnRoute(fault)
+            | Self::Late(fault, _)
+            | Self::Twice(fault, _) => Some(fault),
+        }
+    }
+}
+
 /// A cut link: frames of `publisher` are lost from `from` until `until`, both ways.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cut {

@@ -381,11 +381,7 @@ impl Hub {
             return Fate::Pass;
         }
         let fate = self.faults.fate(publisher, kind);
-        if let Fate::LostAtOutput(fault)
-        | Fate::LostOnRoute(fault)
-        | Fate::Late(fault, _)
-        | Fate::Twice(fault, _) = fate
-        {
+        if let Some(fault) = fate.fault() {
             self.tell(&Event::Fault { fault });
         }
         fate
