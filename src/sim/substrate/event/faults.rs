@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::net::IpAddr;
 
 use super::connection::{CLIENT, SERVER};
-use super::network::{Event, State};
+use super::network::{Event, State, living};
 use crate::machine::Time;
 
 impl State {
@@ -129,11 +129,7 @@ impl State {
 
     /// Puts into the agenda when `end` gives up to send again what a cut has lost.
     pub(super) fn follow_give_up(&mut self, index: usize, end: usize) {
-        let Some(connection) = self
-            .connections
-            .get_mut(index)
-            .and_then(Option::as_deref_mut)
-        else {
+        let Some(connection) = living(&mut self.connections, index) else {
             return;
         };
         let at = &mut connection.ends[end];

@@ -109,7 +109,7 @@ impl State {
     }
 
     pub(super) fn connection(&mut self, index: usize) -> Option<&mut Connection> {
-        self.connections.get_mut(index)?.as_deref_mut()
+        living(&mut self.connections, index)
     }
 
     pub(super) fn number(&mut self) -> u64 {
@@ -309,11 +309,7 @@ impl State {
 
     /// Puts into the agenda when a reader that waits at `end` has something to read.
     pub(super) fn follow_read(&mut self, index: usize, end: usize) {
-        let Some(connection) = self
-            .connections
-            .get_mut(index)
-            .and_then(Option::as_deref_mut)
-        else {
+        let Some(connection) = living(&mut self.connections, index) else {
             return;
         };
         let at = &mut connection.ends[end];
@@ -348,11 +344,7 @@ impl State {
 
     /// Puts into the agenda when a writer that waits at `end` has room.
     pub(super) fn follow_write(&mut self, index: usize, end: usize) {
-        let Some(connection) = self
-            .connections
-            .get_mut(index)
-            .and_then(Option::as_deref_mut)
-        else {
+        let Some(connection) = living(&mut self.connections, index) else {
             return;
         };
         let at = &mut connection.ends[end];
@@ -384,6 +376,14 @@ impl State {
             self.follow_write(index, end);
         }
     }
+}
+
+/// A connection that is not over, where the agenda is wanted beside it.
+pub(super) fn living(
+    connections: &mut [Option<Box<Connection>>],
+    index: usize,
+) -> Option<&mut Connection> {
+    connections.get_mut(index)?.as_deref_mut()
 }
 
 /// Keeps a waker, but none that does nothing: that is of somebody who does not wait.
