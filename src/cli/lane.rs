@@ -30,7 +30,7 @@ enum LaneWord {
 enum SubstrateWord {
     /// Exact time, bandwidth and windows
     Event,
-    /// The crate turmoil: steps of a millisecond, no bandwidth
+    /// The crate turmoil: steps of a millisecond, no bandwidth or window, no cuts, 200 publishers
     Turmoil,
 }
 

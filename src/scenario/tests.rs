@@ -655,6 +655,19 @@ fn each_world_refuses_what_it_cannot_do() {
     assert_eq!(extra.settings.lane(), Lane::Wire(Substrate::Event));
     assert!(extra.check_simulatable(extra.settings.lane()).is_ok());
     assert_eq!(parse("").settings.lane(), Lane::Event);
+    let turmoil = Lane::Wire(Substrate::Turmoil);
+    for (more, part) in [
+        ("count = 201", "publishers: 201 publishers are too many"),
+        (
+            "[[faults]]\naction = \"cut\"\nfrom = \"0s\"",
+            "faults[0].action: turmoil cannot reset",
+        ),
+    ] {
+        let error = parse(more).check_simulatable(turmoil).unwrap_err();
+        assert!(error.to_string().contains(part), "{error}");
+        let event = Lane::Wire(Substrate::Event);
+        assert!(parse(more).check_simulatable(event).is_ok());
+    }
     assert!(extra.check_live(one, true).is_ok());
     assert_eq!(
         extra.settings.not_simulated(Lane::Event).unwrap().0,

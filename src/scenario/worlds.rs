@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::error::{InputError, Problem};
 use super::path::KeyPath;
-use super::{ClientKind, Scenario, Settings};
+use super::{ClientKind, FaultAction, Scenario, Settings};
 
 /// Keys of `[server]` and `[disk]` that a nats-server has as settings of its own, too: servers that
 /// are started for a run get them.
@@ -19,6 +19,9 @@ pub const SETTINGS_OF_REAL_SERVERS: [&str; 6] = [
     "server.ingest_messages",
     "disk.sync",
 ];
+
+/// Most publishers of a file on the substrate turmoil.
+const PUBLISHERS_ON_TURMOIL: u32 = 200;
 
 /// The servers of a live run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,8 +83,10 @@ impl Settings {
             );
             return Some(Problem::new(key("stream").key("replicas"), message));
         }
-        if lane != Lane::Event {
-            return None;
+        match lane {
+            Lane::Event => {}
+            Lane::Wire(Substrate::Event) => return None,
+            Lane::Wire(Substrate::Turmoil) => return self.beyond_turmoil(),
         }
         let mut groups = self.publishers.iter();
         let index = groups.position(|group| group.client != ClientKind::Core)?;
@@ -96,11 +101,33 @@ impl Settings {
     }
 }
 
+impl Settings {
+    /// A cut resets connections, and turmoil has no resets; it looks at each pair of hosts in each
+    /// of its steps.
+    fn beyond_turmoil(&self) -> Option<Problem> {
+        let publishers: u32 = self.publishers.iter().map(|group| group.count).sum();
+        if publishers > PUBLISHERS_ON_TURMOIL {
+            let message = format!(
+                "{publishers} publishers are too many for turmoil; allowed are \
+                 {PUBLISHERS_ON_TURMOIL} in all, or more with --substrate event"
+            );
+            return Some(Problem::new(key("publishers"), message));
+        }
+        let mut faults = self.faults.iter();
+        let index = faults.position(|fault| fault.action == FaultAction::Cut)?;
+        let message = "turmoil cannot reset connections; use --substrate event, or a hold";
+        Some(Problem::new(
+            key("faults").index(index).key("action"),
+            message,
+        ))
+    }
+}
+
 impl Scenario {
     /// Whether a lane of the simulator does what this scenario asks for.
     ///
     /// # Errors
-    /// More than one replica; in the event lane, a client other than `core`.
+    /// More than one replica; in the event lane, a client other than `core`; on turmoil, a cut.
     pub fn check_simulatable(&self, lane: Lane) -> Result<(), InputError> {
         match self.settings.beyond_simulation(lane) {
             Some(problem) => Err(self.refuse(problem)),
