@@ -50,7 +50,6 @@ pub struct TurmoilSubstrate {
 
 struct Host {
     software: Rc<Software>,
-    crashed: bool,
 }
 
 /// Where a host finds what it is to run.
@@ -145,19 +144,12 @@ impl Substrate for TurmoilSubstrate {
         if let Some(known) = self.hosts.get_mut(&host) {
             known.software.waiting.borrow_mut().push(software);
             known.software.more.notify_one();
-            if std::mem::take(&mut known.crashed) {
-                self.world.bounce(host);
-            }
             return;
         }
         let own = Rc::new(Software::default());
         own.waiting.borrow_mut().push(software);
         let running = Rc::clone(&own);
-        let known = Host {
-            software: own,
-            crashed: false,
-        };
-        self.hosts.insert(host, known);
+        self.hosts.insert(host, Host { software: own });
         self.world
             .host(host, move || run_all(host, Rc::clone(&running)));
         for other in self.hosts.keys() {
@@ -186,11 +178,11 @@ impl Substrate for TurmoilSubstrate {
     }
 
     fn crash(&mut self, host: IpAddr) {
-        if let Some(known) = self.hosts.get_mut(&host)
-            && !std::mem::replace(&mut known.crashed, true)
-        {
+        // Turmoil's own crash drops tasks outside of their runtime, where code of others that
+        // spawns as it is dropped panics. Aborted tasks end with the next tick.
+        if let Some(known) = self.hosts.get(&host) {
             known.software.waiting.take();
-            self.world.crash(host);
+            hook::crash(host);
         }
     }
 
@@ -217,6 +209,17 @@ impl Substrate for TurmoilSubstrate {
     fn reset(&mut self, _: IpAddr, _: IpAddr) -> Result<(), SimError> {
         let message = "turmoil has no resets: use the event substrate";
         Err(SimError::new("substrate", message))
+    }
+}
+
+impl Drop for TurmoilSubstrate {
+    /// Lets all software end within its runtime.
+    fn drop(&mut self) {
+        for host in self.hosts.keys() {
+            hook::crash(*host);
+        }
+        // An error says that there is no more time, and nothing else.
+        let _ = self.world.step();
     }
 }
 

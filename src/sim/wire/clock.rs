@@ -34,6 +34,11 @@ impl RunClock {
         }
     }
 
+    /// The step of the substrate's timers; zero if they are exact.
+    pub(super) const fn slack(&self) -> Time {
+        self.slack
+    }
+
     /// The run starts now.
     pub(super) fn start(&self) {
         self.zero.set(Some(self.inner.now()));
@@ -90,7 +95,7 @@ impl serve::Clock for ServerClock {
     }
 
     fn slack(&self) -> Time {
-        self.0.slack
+        self.0.slack()
     }
 
     fn sleep_until(&self, at: Time) -> Pin<Box<dyn Future<Output = ()>>> {

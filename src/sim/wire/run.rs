@@ -37,16 +37,17 @@ pub(in crate::sim) fn run(
     substrate: SubstrateWord,
     outside: Outside<'_>,
 ) -> Result<SimOutcome, SimError> {
+    let lane = Lane::Wire(substrate);
     isolated(seed, || {
         let links = Links::all(link(settings));
         match substrate {
             SubstrateWord::Event => {
                 let substrate = EventSubstrate::new(links, seed.child("substrate", 0))?;
-                World::new(settings, seed, substrate, Time::ZERO)?.run(outside)
+                World::new(settings, seed, lane, substrate)?.run(outside)
             }
             SubstrateWord::Turmoil => {
                 let substrate = TurmoilSubstrate::new(links, seed.child("substrate", 0))?;
-                World::new(settings, seed, substrate, TICK)?.run(outside)
+                World::new(settings, seed, lane, substrate)?.run(outside)
             }
         }
     })?
@@ -92,15 +93,15 @@ impl<'s, S: Substrate> World<'s, S> {
     fn new(
         settings: &'s Settings,
         seed: Seed,
+        lane: Lane,
         mut substrate: S,
-        slack: Time,
     ) -> Result<Self, SimError> {
         let publishers: u32 = settings.publishers.iter().map(|group| group.count).sum();
         if publishers > PUBLISHERS_MAX {
             let message = format!("the wire lane allows {PUBLISHERS_MAX} publishers in all");
             return Err(SimError::new("publishers", &message));
         }
-        let shared = Rc::new(share(settings, seed, substrate.clock(), slack, publishers)?);
+        let shared = Rc::new(share(settings, seed, lane, substrate.clock(), publishers)?);
         substrate.host(SERVER, Box::pin(crew::server(Rc::clone(&shared))));
         let defects = model::PublisherDefects::of(settings);
         let groups = settings.publishers.iter().enumerate();
@@ -201,9 +202,10 @@ impl<'s, S: Substrate> World<'s, S> {
         for publisher in (0..self.publishers as u32).map(PublisherId) {
             self.substrate.crash(host_of(publisher));
         }
-        let now = self.substrate.now();
+        // within the step of the substrate's timers at the latest
+        let at_once = self.substrate.now() + self.shared.clock.slack();
         while self.shared.done.get() + self.shared.unfinished.get() < self.publishers
-            && self.substrate.step(now) == Progress::Going
+            && self.substrate.step(at_once) == Progress::Going
         {}
     }
 
@@ -314,10 +316,14 @@ fn both_ways(host: IpAddr) -> [(IpAddr, IpAddr); 2] {
 fn share(
     settings: &Settings,
     seed: Seed,
+    lane: Lane,
     clock: Rc<dyn crate::sim::substrate::Clock>,
-    slack: Time,
     publishers: u32,
 ) -> Result<Shared, SimError> {
+    let slack = match lane {
+        Lane::Wire(SubstrateWord::Turmoil) => TICK,
+        Lane::Event | Lane::Wire(SubstrateWord::Event) => Time::ZERO,
+    };
     // the links are the substrate's; the hub has what happens to single frames
     let on_frames = |fault: &&Fault| !matches!(fault.action, FaultAction::Cut | FaultAction::Hold);
     let faults: Vec<Fault> = settings.faults.iter().filter(on_frames).cloned().collect();
@@ -334,7 +340,7 @@ fn share(
         ..Options::default()
     };
     let mut hub = Hub::new(
-        model::server(settings, Lane::Wire(SubstrateWord::Event))?,
+        model::server(settings, lane)?,
         options,
         Faults::new(&faults, publishers),
         seed,
