@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use std::num::NonZeroU32;
 
 use bytes::{Buf, Bytes, BytesMut};
+use memchr::memchr;
 
 use super::{ClientFrame, Limits, Line, Message, Publish, ServerFrame, Token, WireError, is_blank};
 
@@ -58,7 +59,7 @@ pub trait Direction: Sized + sealed::Sealed {
 
     /// Reads a control line without its end. The limits are checked already.
     #[doc(hidden)]
-    fn line(line: &Words) -> Result<Parsed<Self>, WireError>;
+    fn line(line: &Words<'_>) -> Result<Parsed<Self>, WireError>;
 
     /// Joins the control line of a message and its body.
     #[doc(hidden)]
@@ -146,7 +147,7 @@ impl<F: Direction> Decoder<F> {
                     let Some(line) = self.take_line()? else {
                         return Ok(None);
                     };
-                    match F::line(&line)? {
+                    match F::line(&Words::new(&line.text, line.limit)?)? {
                         Parsed::Frame(frame) => return Ok(Some(frame)),
                         Parsed::Body(announced) => {
                             let limit = self.limits.payload_bytes;
@@ -165,7 +166,7 @@ impl<F: Direction> Decoder<F> {
     }
 
     /// Takes a line and its end out of the buffer.
-    fn take_line(&mut self) -> Result<Option<Words>, WireError> {
+    fn take_line(&mut self) -> Result<Option<ControlLine>, WireError> {
         let verb = self.buffer.get(..4).unwrap_or_default();
         let is_info = F::HAS_INFO && verb.eq_ignore_ascii_case(b"INFO");
         let limit = if is_info {
@@ -175,7 +176,7 @@ impl<F: Direction> Decoder<F> {
         };
         let room = limit.saturating_add(VERB_ROOM);
         let unread = &self.buffer[self.scanned.min(self.buffer.len())..];
-        let Some(offset) = unread.iter().position(|byte| *byte == b'\n') else {
+        let Some(offset) = memchr(b'\n', unread) else {
             self.scanned = self.buffer.len();
             if self.scanned > room {
                 return Err(WireError::LineTooLong { limit });
@@ -187,16 +188,12 @@ impl<F: Direction> Decoder<F> {
             return Err(WireError::LineTooLong { limit });
         }
         self.scanned = 0;
-        let mut line = self.buffer.split_to(end + 1).freeze();
-        line.truncate(end);
-        if line.last() == Some(&b'\r') {
-            line.truncate(end - 1);
+        let mut text = self.buffer.split_to(end + 1).freeze();
+        text.truncate(end);
+        if text.last() == Some(&b'\r') {
+            text.truncate(end - 1);
         }
-        let words = Words::new(&line)?;
-        if words.rest.len() > limit {
-            return Err(WireError::LineTooLong { limit });
-        }
-        Ok(Some(words))
+        Ok(Some(ControlLine { text, limit }))
     }
 
     /// Whether the body is not complete yet; a wrong byte behind it shows as soon as it is there.
@@ -220,31 +217,34 @@ impl<F: Direction> Decoder<F> {
     }
 }
 
-/// A control line: its verb, and the rest.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct Words {
-    verb: Bytes,
-    rest: Bytes,
+/// A control line without its end, and the most bytes that its arguments may have.
+struct ControlLine {
+    text: Bytes,
+    limit: usize,
 }
 
-impl Words {
-    fn new(line: &Bytes) -> Result<Self, WireError> {
+/// The parts of a control line: its verb, and the rest.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Words<'a> {
+    line: &'a Bytes,
+    verb: &'a [u8],
+    rest: &'a [u8],
+}
+
+impl<'a> Words<'a> {
+    fn new(line: &'a Bytes, limit: usize) -> Result<Self, WireError> {
         if std::str::from_utf8(line).is_err() {
             return Err(WireError::NotText);
         }
-        let end = line
-            .iter()
-            .position(|byte| is_blank(*byte))
-            .unwrap_or(line.len());
-        let blank = |byte: &u8| is_blank(*byte);
-        let start = end + line[end..].iter().take_while(|byte| blank(byte)).count();
-        let tail = line[start..].iter().rev().take_while(|byte| blank(byte));
-        let stop = line.len() - tail.count();
-        Ok(Self {
-            verb: line.slice(..end),
-            rest: line.slice(start..stop),
-        })
+        let is_end = |byte: &u8| is_blank(*byte);
+        let end = line.iter().position(is_end).unwrap_or(line.len());
+        let (verb, rest) = line.split_at(end);
+        let rest = trim_blanks(rest);
+        if rest.len() > limit {
+            return Err(WireError::LineTooLong { limit });
+        }
+        Ok(Self { line, verb, rest })
     }
 
     fn is(&self, verb: &str) -> bool {
@@ -263,44 +263,62 @@ impl Words {
         if self.rest.contains(&b'\r') {
             return Err(WireError::NotText);
         }
-        Ok(Line::from_checked(self.rest.clone()))
+        Ok(Line::from_checked(self.line.slice_ref(self.rest)))
     }
 
     /// The arguments, at most `N` of them.
-    fn arguments<const N: usize>(&self, verb: &'static str) -> Result<Arguments<N>, WireError> {
-        let mut tokens = [const { None }; N];
+    fn arguments<const N: usize>(&self, verb: &'static str) -> Result<Arguments<'a, N>, WireError> {
+        let mut parts = [&b""[..]; N];
         let mut count = 0;
         for part in self.rest.split(|byte| is_blank(*byte)) {
             if part.is_empty() {
                 continue;
             }
-            let Some(slot) = tokens.get_mut(count) else {
-                return Err(WireError::ArgumentCount { verb });
-            };
-            *slot = Some(Token::from_checked(self.rest.slice_ref(part)));
+            let slot = parts.get_mut(count);
+            *slot.ok_or(WireError::ArgumentCount { verb })? = part;
             count += 1;
         }
         Ok(Arguments {
             verb,
-            tokens: tokens.into_iter(),
+            line: self.line,
+            parts: parts.into_iter(),
             count,
         })
     }
 }
 
+fn trim_blanks(mut bytes: &[u8]) -> &[u8] {
+    while let [first, rest @ ..] = bytes
+        && is_blank(*first)
+    {
+        bytes = rest;
+    }
+    while let [rest @ .., last] = bytes
+        && is_blank(*last)
+    {
+        bytes = rest;
+    }
+    bytes
+}
+
 /// The arguments of a line, taken from the front.
-struct Arguments<const N: usize> {
+struct Arguments<'a, const N: usize> {
     verb: &'static str,
-    tokens: std::array::IntoIter<Option<Token>, N>,
+    line: &'a Bytes,
+    /// Those behind the last argument are empty.
+    parts: std::array::IntoIter<&'a [u8], N>,
     count: usize,
 }
 
-impl<const N: usize> Arguments<N> {
+impl<'a, const N: usize> Arguments<'a, N> {
+    fn part(&mut self) -> Result<&'a [u8], WireError> {
+        let part = self.parts.next().filter(|part| !part.is_empty());
+        part.ok_or(WireError::ArgumentCount { verb: self.verb })
+    }
+
     fn next(&mut self) -> Result<Token, WireError> {
-        self.tokens
-            .next()
-            .flatten()
-            .ok_or(WireError::ArgumentCount { verb: self.verb })
+        let part = self.part()?;
+        Ok(Token::from_checked(self.line.slice_ref(part)))
     }
 
     /// The argument that stands only on lines with all `N`.
@@ -314,7 +332,7 @@ impl<const N: usize> Arguments<N> {
 
     fn size(&mut self) -> Result<usize, WireError> {
         let verb = self.verb;
-        number(&self.next()?).ok_or(WireError::BadSize { verb })
+        number(self.part()?).ok_or(WireError::BadSize { verb })
     }
 
     /// The size or, for the verbs with a header block, the two sizes at the end of the line.
@@ -332,12 +350,15 @@ impl<const N: usize> Arguments<N> {
     }
 }
 
-fn number(token: &Token) -> Option<usize> {
-    let digits = token.as_str();
-    if digits.len() > SIZE_DIGITS || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+fn number(digits: &[u8]) -> Option<usize> {
+    if digits.is_empty() || digits.len() > SIZE_DIGITS {
         return None;
     }
-    digits.parse().ok()
+    digits.iter().try_fold(0, |number, digit| {
+        digit
+            .is_ascii_digit()
+            .then(|| number * 10 + usize::from(digit - b'0'))
+    })
 }
 
 /// Subject and reply subject of a `PUB`.
@@ -347,7 +368,7 @@ impl Direction for ClientFrame {
     const HAS_INFO: bool = false;
     type Head = PublishHead;
 
-    fn line(line: &Words) -> Result<Parsed<Self>, WireError> {
+    fn line(line: &Words<'_>) -> Result<Parsed<Self>, WireError> {
         let frame = if line.is("PUB") {
             return publish_head(line.arguments::<3>("PUB")?, false);
         } else if line.is("HPUB") {
@@ -367,7 +388,9 @@ impl Direction for ClientFrame {
             let mut arguments = line.arguments::<2>("UNSUB")?;
             let subscription = arguments.next()?;
             // A count that is no number means "at once", as it does to nats-server.
-            let after = arguments.next_if_full()?.as_ref().and_then(number);
+            let after = arguments
+                .next_if_full()?
+                .and_then(|after| number(after.as_bytes()));
             Self::Unsubscribe {
                 subscription,
                 after: after
@@ -393,7 +416,7 @@ impl Direction for ClientFrame {
 }
 
 fn publish_head<const N: usize>(
-    mut arguments: Arguments<N>,
+    mut arguments: Arguments<'_, N>,
     has_header: bool,
 ) -> Result<Parsed<ClientFrame>, WireError> {
     let head = (arguments.next()?, arguments.next_if_full()?);
@@ -407,7 +430,7 @@ impl Direction for ServerFrame {
     const HAS_INFO: bool = true;
     type Head = MessageHead;
 
-    fn line(line: &Words) -> Result<Parsed<Self>, WireError> {
+    fn line(line: &Words<'_>) -> Result<Parsed<Self>, WireError> {
         let frame = if line.is("MSG") {
             return message_head(line.arguments::<4>("MSG")?, false);
         } else if line.is("HMSG") {
@@ -440,7 +463,7 @@ impl Direction for ServerFrame {
 }
 
 fn message_head<const N: usize>(
-    mut arguments: Arguments<N>,
+    mut arguments: Arguments<'_, N>,
     has_header: bool,
 ) -> Result<Parsed<ServerFrame>, WireError> {
     let head = (
