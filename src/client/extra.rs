@@ -182,9 +182,10 @@ impl<W: Witness> BatchClient for ExtraClient<'_, W> {
                     Poll::Ready(answer) => (answer, false),
                     // the first reply is awaited, which is no gate
                     Poll::Pending if opening => (call.await, false),
-                    // the send buffer holds more than a window: only the gate can hold a message
+                    // the send buffer holds more than a window: only the gate can hold a message,
+                    // and the crate's own deadline began with the call
                     Poll::Pending => {
-                        self.story.teller.blocked(self.story.teller.now());
+                        self.story.teller.blocked(now);
                         (call.await, true)
                     }
                 }
@@ -205,6 +206,7 @@ impl<W: Witness> BatchClient for ExtraClient<'_, W> {
             }
             if turn.is_over() {
                 tokio::task::yield_now().await;
+                now = self.story.teller.now_roughly();
             }
         }
     }
