@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use tidegate::report::ResultFile;
 use tidegate::scenario::{Scenario, scenario_schema, workload_schema};
 
 fn document(name: &str) -> PathBuf {
@@ -38,6 +39,12 @@ fn the_scenario_schema_is_current() {
 #[test]
 fn the_workload_schema_is_current() {
     check("workload.schema.json", &workload_schema());
+}
+
+#[test]
+fn the_result_schema_is_current() {
+    let schema = schemars::schema_for!(ResultFile);
+    check("result.schema.json", schema.as_value());
 }
 
 /// Sections of the document, by the name of the struct that they explain.

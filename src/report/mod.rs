@@ -10,7 +10,6 @@ mod html;
 mod plausible;
 mod result;
 mod rows;
-pub mod schema;
 mod set;
 #[cfg(test)]
 mod synthetic;
