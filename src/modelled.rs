@@ -50,7 +50,10 @@ fn server_model(wanted: &ServerSettings, disk: &DiskSettings) -> ServerModel {
         Defect::PubAckCountsOneMore => Some(ServerDefect::PubAckCountsOneMore),
         Defect::StoreTwice => Some(ServerDefect::StoreTwice),
         Defect::AckHalfAsOften => Some(ServerDefect::AckHalfAsOften),
-        Defect::PublisherIgnoresGate | Defect::PublisherWaitsForEver => None,
+        Defect::PublisherIgnoresGate
+        | Defect::PublisherWaitsForEver
+        | Defect::UnseededDraw
+        | Defect::HashOrder => None,
     };
     ServerModel {
         api_level: 5,

@@ -29,12 +29,25 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 /// What carries the bytes, and its word on the command line.
-const SUBSTRATES: [(Substrate, &str); 1] = [(Substrate::Event, "event")];
+const SUBSTRATES: [(Substrate, &str); 2] =
+    [(Substrate::Event, "event"), (Substrate::Turmoil, "turmoil")];
 const CLIENTS: [&str; 2] = ["core", "jetstream-extra"];
 
+const CUT: &str = r#"
+[[faults]]
+action = "cut"
+publisher = 0
+from = "6ms"
+until = "8ms"
+"#;
+
 /// Everything that draws: jitter, Poisson arrivals, sizes; and faults on frames and links.
-fn busy(client: &str, publishers: u32) -> String {
+fn busy(client: &str, publishers: u32, substrate: Substrate) -> String {
     let last = publishers - 1;
+    let cut = match substrate {
+        Substrate::Event => CUT,
+        Substrate::Turmoil => "", // has no resets
+    };
     format!(
         r#"
 format = 1
@@ -70,12 +83,7 @@ action = "hold"
 publisher = 0
 from = "2ms"
 until = "4ms"
-[[faults]]
-action = "cut"
-publisher = {last}
-from = "6ms"
-until = "8ms"
-"#
+{cut}"#
     )
 }
 
@@ -85,17 +93,17 @@ fn trace_hash(scenario: &Scenario, seed: u64, substrate: Substrate) -> u64 {
 }
 
 /// Each file of this test: clients, and how many publishers.
-fn files() -> impl Iterator<Item = (String, u32)> {
+fn files(substrate: Substrate) -> impl Iterator<Item = (String, u32)> {
     let each = CLIENTS
         .into_iter()
         .flat_map(|client| [(client, 1), (client, 100)]);
-    each.map(|(client, publishers)| (busy(client, publishers), publishers))
+    each.map(move |(client, publishers)| (busy(client, publishers, substrate), publishers))
 }
 
 #[test]
 fn equal_in_parallel_threads_and_different_for_another_seed() {
     for (substrate, _) in SUBSTRATES {
-        for (text, publishers) in files() {
+        for (text, publishers) in files(substrate) {
             let scenario = Scenario::parse("busy.toml", &text).unwrap();
             let hashes: Vec<u64> = std::thread::scope(|scope| {
                 let run = || scope.spawn(|| trace_hash(&scenario, 7, substrate));
@@ -115,7 +123,7 @@ fn equal_in_parallel_threads_and_different_for_another_seed() {
 fn equal_in_two_processes() {
     let folder = tempfile::tempdir().unwrap();
     for (substrate, word) in SUBSTRATES {
-        for (number, (text, publishers)) in files().enumerate() {
+        for (number, (text, publishers)) in files(substrate).enumerate() {
             let file = folder.path().join(format!("busy-{number}.toml"));
             std::fs::write(&file, &text).unwrap();
             let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
@@ -151,8 +159,45 @@ fn every_file_of_the_project_is_deterministic() {
     for file in common::files("sims/nats") {
         let scenario = Scenario::read(&file).unwrap();
         for (substrate, _) in SUBSTRATES {
+            if scenario.check_simulatable(Lane::Wire(substrate)).is_err() {
+                continue;
+            }
             let [one, other] = [1, 1].map(|seed| trace_hash(&scenario, seed, substrate));
             assert_eq!(one, other, "{file} on {substrate:?}");
+        }
+    }
+}
+
+#[test]
+fn a_leak_in_a_whole_world_is_found_in_every_lane() {
+    const LANES: [&[&str]; 3] = [
+        &["--lane", "event"],
+        &["--lane", "wire"],
+        &["--lane", "wire", "--substrate", "turmoil"],
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("leak.toml");
+    for (defects, code) in [("", 0), ("\"unseeded-draw\"", 1), ("\"hash-order\"", 1)] {
+        let text = format!(
+            "format = 1\nabout = \"A planted leak.\"\n[server]\ndefects = [{defects}]\n\
+             [[publishers]]\nmessages = 5\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        for lane in LANES {
+            let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+                .args(["sim", "--check-determinism"])
+                .args(lane)
+                .arg(&file)
+                .output()
+                .unwrap();
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(
+                output.status.code(),
+                Some(code),
+                "{defects} {lane:?}: {error}"
+            );
+            let named = error.contains("event 1 differs") && error.contains("publisher");
+            assert_eq!(named, code == 1, "{defects} {lane:?}: {error}");
         }
     }
 }

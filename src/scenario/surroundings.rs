@@ -81,6 +81,10 @@ pub enum Defect {
     PublisherIgnoresGate,
     /// The publisher waits without pings and without a deadline.
     PublisherWaitsForEver,
+    /// The simulator starts publishers by numbers drawn from the system, not from the seed.
+    UnseededDraw,
+    /// The simulator starts publishers in the order of a hash map.
+    HashOrder,
 }
 
 /// Each direction of each connection.

@@ -127,7 +127,8 @@ impl Scenario {
     /// Whether a lane of the simulator does what this scenario asks for.
     ///
     /// # Errors
-    /// More than one replica; in the event lane, a client other than `core`; on turmoil, a cut.
+    /// More than one replica; in the event lane, a client other than `core`; on turmoil, a cut or
+    /// more than 200 publishers.
     pub fn check_simulatable(&self, lane: Lane) -> Result<(), InputError> {
         match self.settings.beyond_simulation(lane) {
             Some(problem) => Err(self.refuse(problem)),

@@ -1,10 +1,10 @@
 //! One run from start to end, with its watchers; progress and interruption from outside.
 //!
-//! Leans on `world`, `wire` and `watch`.
+//! Leans on `world`, `wire`, `leak` and `watch`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Progress, SimError, World, wire};
+use super::{Progress, SimError, World, leak, wire};
 use crate::event::Observer;
 use crate::machine::Time;
 use crate::scenario::{Lane, Settings};
@@ -49,9 +49,10 @@ pub fn run(
     lane: Lane,
     outside: Outside<'_>,
 ) -> Result<SimOutcome, SimError> {
+    let settings = leak::planted(settings);
     match lane {
-        Lane::Event => run_event_lane(settings, seed, outside),
-        Lane::Wire(substrate) => wire::run(settings, seed, substrate, outside),
+        Lane::Event => run_event_lane(&settings, seed, outside),
+        Lane::Wire(substrate) => wire::run(&settings, seed, substrate, outside),
     }
 }
 
