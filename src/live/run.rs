@@ -14,7 +14,7 @@ use crate::client::Witness;
 use crate::event::Observer;
 use crate::load::PayloadContent;
 use crate::machine::Time;
-use crate::scenario::{PayloadSize, Scenario};
+use crate::scenario::Scenario;
 use crate::seed::Seed;
 
 /// How a live run is done.
@@ -125,14 +125,12 @@ fn cut_short(target: &Target, signal: u8) -> LiveOutcome {
     }
 }
 
-/// A payload above the server's limit would end the connection, not the message.
+/// A message above the server's limit would end the connection, not the message: servers may be
+/// configured to take less than files may ask for.
 fn check_payloads(scenario: &Scenario, target: &Target) -> Result<(), LiveError> {
     let most = target.connection().max_payload as u64;
-    for group in &scenario.settings.publishers {
-        let largest = match group.payload {
-            PayloadSize::Fixed(bytes) => bytes.0,
-            PayloadSize::Range(range) => range.max.0,
-        };
+    for (index, group) in scenario.settings.publishers.iter().enumerate() {
+        let largest = group.largest_message().0;
         if largest > most {
             return Err(LiveError::Scenario {
                 file: scenario.file.clone(),

@@ -114,7 +114,7 @@ fn errors_name_file_line_key_fault_and_remedy() {
         ),
         (
             "payload = \"1GiB\"",
-            "f.toml:4: publishers[0].payload: 1GiB is out of range; allowed are 0B to 64MiB",
+            "f.toml:4: publishers[0].payload: 1GiB is out of range; allowed are 0B to 1MiB",
         ),
         (
             "payload = 1024",
@@ -301,6 +301,10 @@ fn keys_that_contradict_each_other_are_refused() {
         (
             "headers = [{ from = 1, to = 1, name = \"A\", value = \"a\\r\\nB: c\" }]",
             "publishers[0].headers[0].value: has several lines",
+        ),
+        (
+            "payload = \"1MiB\"\nheaders = [{ from = 1, to = 1, name = \"A\", value = \"b\" }]",
+            "publishers[0].payload: 1MiB and 18 bytes of headers are more than the 1MiB",
         ),
         (
             "message_ids = true\nheaders = [{ from = 1, to = 1, name = \"Nats-Msg-Id\", value = \"\" }]",

@@ -36,7 +36,7 @@ use super::api::ApiRequest;
 use super::message::{BatchHandle, ConnectionId, Fact, Publish, ReplyTo};
 use crate::machine::{Sink, Time};
 use crate::nats::wire::{ClientFrame, Limits, ServerFrame, Token, WireError};
-use crate::nats::{StreamSequence, subject};
+use crate::nats::{MAX_PAYLOAD_BYTES, StreamSequence, subject};
 use connection::Connection;
 use contents::Contents;
 use interest::Subscription;
@@ -84,7 +84,7 @@ impl Default for Options {
             host: "127.0.0.1".to_owned(),
             port: 4_222,
             start_unix_nanos: 1_800_000_000_000_000_000,
-            max_payload_bytes: 1 << 20,
+            max_payload_bytes: MAX_PAYLOAD_BYTES,
             control_line_bytes: 4_096,
             ping_interval: Time::from_secs(120),
             pings_unanswered_max: 2,
