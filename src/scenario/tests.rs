@@ -327,6 +327,30 @@ fn keys_that_contradict_each_other_are_refused() {
             "stream.subjects[0]: \">\" takes everything",
         ),
         (
+            "[stream]\nsubjects = [\"$JS.API.>\", \"tidegate.>\"]",
+            "stream.subjects[0]: \"$JS.API.>\" takes what belongs to JetStream itself ($JS.>, $JSC.>, $NRG.>), which servers allow with no_ack = true only",
+        ),
+        (
+            "[stream]\nsubjects = [\"tidegate.>\", \"$SYS.x\"]",
+            "stream.subjects[1]: \"$SYS.x\" takes what belongs to the system ($SYS.>), which",
+        ),
+        (
+            "[stream]\nsubjects = [\"_INBOX.>\"]",
+            "stream.subjects[0]: \"_INBOX.>\" takes the replies to publishers",
+        ),
+        (
+            "subject = \"$JS\"\nsubjects = 2\n[stream]\nsubjects = [\">\"]\nno_ack = true",
+            "publishers[0].subject: \"$JS\" is no subject to publish to: it belongs to JetStream itself",
+        ),
+        (
+            "subject = \"$JS.API.{publisher}\"\noutside_stream = true",
+            "publishers[0].subject: \"$JS.API.{publisher}\" is no subject to publish to: it belongs to",
+        ),
+        (
+            "subject = \"_INBOX.a\"\noutside_stream = true",
+            "publishers[0].subject: \"_INBOX.a\" is no subject to publish to: it belongs to replies",
+        ),
+        (
             "[stream]\ndiscard_new_per_subject = true",
             "stream.discard_new_per_subject: needs discard",
         ),
