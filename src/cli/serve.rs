@@ -308,6 +308,7 @@ impl Served {
                 ("duplicates", seen.duplicates),
                 ("refused", seen.rejected),
                 ("overflowed", seen.overflowed),
+                ("unheard", seen.unheard),
                 ("plain stored", seen.plain_stored),
             ],
         );

@@ -175,13 +175,17 @@ impl Hub {
     pub fn received(&mut self, now: Time, id: ConnectionId) {
         self.pass(now);
         let mut asked = std::mem::take(&mut self.asked);
-        self.front
-            .received(self.now, &mut self.server, id, &mut asked);
-        for action in asked.drain(..) {
-            match action {
-                FrontAction::Publish(publish) => self.up(id, Input::Publish(publish)),
-                FrontAction::Api { to, request } => self.up(id, Input::Api { to, request }),
-                FrontAction::Ready(_) | FrontAction::Close(..) => self.ports.emit(action),
+        let mut more = true;
+        while more {
+            more = self
+                .front
+                .received(self.now, &mut self.server, id, &mut asked);
+            for action in asked.drain(..) {
+                match action {
+                    FrontAction::Publish(publish) => self.up(id, Input::Publish(publish)),
+                    FrontAction::Api { to, request } => self.up(id, Input::Api { to, request }),
+                    FrontAction::Ready(_) | FrontAction::Close(..) => self.ports.emit(action),
+                }
             }
         }
         self.asked = asked;

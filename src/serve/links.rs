@@ -10,7 +10,7 @@ use crate::machine::Time;
 use crate::nats::{BatchSequence, Operation};
 use crate::server::Input;
 use crate::server::api::{ApiAnswer, ApiCall, ApiFailure};
-use crate::server::message::{BatchHandle, ConnectionId, Control, Reply, ReplyTo};
+use crate::server::message::{BatchHandle, ConnectionId, Reply, ReplyTo};
 
 /// Something on its way.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -119,15 +119,10 @@ impl Late {
         batch_of: impl FnOnce(ReplyTo) -> Option<BatchHandle>,
     ) -> Option<(BatchHandle, Option<Operation>, BatchSequence)> {
         match self {
-            Self::Up(_, Input::Publish(publish)) => match publish.control {
-                Control::Fast {
-                    batch,
-                    operation,
-                    sequence,
-                    ..
-                } => Some((batch, Some(operation), sequence)),
-                Control::Plain | Control::BadPattern | Control::BadBatchId => None,
-            },
+            Self::Up(_, Input::Publish(publish)) => {
+                let (batch, operation, sequence) = publish.frame()?;
+                Some((batch, Some(operation), sequence))
+            }
             Self::Down(to, reply) => Some((batch_of(*to)?, None, about(ControlFrame::from(reply)))),
             Self::Up(..) | Self::Answer(..) => None,
         }

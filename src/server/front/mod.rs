@@ -192,40 +192,33 @@ impl Front {
         Some(connection.decoder.buffer())
     }
 
-    /// Takes bytes of a client, in any split.
-    pub fn receive(
-        &mut self,
-        now: Time,
-        server: &mut Server,
-        id: ConnectionId,
-        bytes: &[u8],
-        out: &mut dyn Sink<FrontAction>,
-    ) {
-        if let Some(buffer) = self.buffer(id) {
-            buffer.extend_from_slice(bytes);
-            self.received(now, server, id, out);
-        }
-    }
-
-    /// Takes what was read into [`Front::buffer`].
+    /// Takes what was read into [`Front::buffer`], in any split. True: there is more in it, and this is
+    /// to be called again once what came out is done.
+    #[must_use]
     pub fn received(
         &mut self,
         now: Time,
         server: &mut Server,
         id: ConnectionId,
         out: &mut dyn Sink<FrontAction>,
-    ) {
+    ) -> bool {
         while let Some(connection) = self.switch.open(id) {
             connection.heard = now;
             match connection.decoder.next_frame() {
                 Ok(Some(ClientFrame::Publish(publish))) => {
-                    self.publish(server, id, &publish, out);
+                    if self.publish(server, id, &publish, out) {
+                        return true;
+                    }
                 }
                 Ok(Some(frame)) => self.take(id, frame, out),
-                Ok(None) => return,
-                Err(error) => return self.refuse(id, error, out),
+                Ok(None) => return false,
+                Err(error) => {
+                    self.refuse(id, error, out);
+                    return false;
+                }
             }
         }
+        false
     }
 
     /// The bytes for a client that have gathered; empty if there are none. They count as pending
