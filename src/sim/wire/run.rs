@@ -259,6 +259,7 @@ impl<'s, S: Substrate> World<'s, S> {
             *self.stopped(publisher) += 1;
             let host = host_of(publisher);
             if !cut.holds {
+                self.shared.hub.borrow_mut().lose(now, publisher);
                 self.substrate.reset(host, SERVER)?;
             }
             for (from, to) in both_ways(host) {
