@@ -542,7 +542,7 @@ fn bad_input_is_one_clear_line() {
             &["report", "newer.json"],
             &["newer.json: format: 2 is newer"],
         ),
-        (&["report", "."], &[".: cannot be read: "]),
+        (&["report", "."], &["./result.json: cannot be read: "]),
         (
             &["server", "fetch", "--version", "../../x"],
             &["`../../x` is no version"],
