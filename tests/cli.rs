@@ -600,6 +600,11 @@ fn bad_usage_says_what_is_allowed() {
             &["conform", "small.toml", "--against", "http://x"],
             "none of `model`, `serve` and `local`",
         ),
+        // Before anything else is looked at.
+        (
+            &["conform", "absent.json", "--against", "modell"],
+            "none of `model`, `serve` and `local`, and `modell` is no server URL",
+        ),
         (&["report"], "<RESULT>..."),
         (
             &["completions", "csh"],
