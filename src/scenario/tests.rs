@@ -769,6 +769,18 @@ fn what_a_set_leads_to_names_the_set_and_no_line() {
         error.starts_with("f.toml with --set stream.replicas=3: stream.replicas: 3 replicas"),
         "{error}"
     );
+    let mut changed = Scenario::parse("f.toml", SMALL).unwrap();
+    changed.apply_set(&["publishers.0.count=10001"]).unwrap();
+    assert!(changed.check_simulatable(Lane::Event).is_ok());
+    let wire = Lane::Wire(Substrate::Event);
+    let error = changed.check_simulatable(wire).unwrap_err().to_string();
+    assert!(
+        error.starts_with(
+            "f.toml with --set publishers.0.count=10001: publishers: 10001 publishers are too many \
+             for the wire lane; allowed are 10000 in all"
+        ),
+        "{error}"
+    );
     let mut changed = Scenario::parse("f.toml", &format!("{SMALL}[network]\n")).unwrap();
     changed
         .apply_set(&["server={ defects = [\"store-twice\"] }"])
