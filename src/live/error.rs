@@ -118,6 +118,17 @@ pub enum LiveError {
         /// The end of its log.
         log: String,
     },
+    /// Servers of our own ended while they were used.
+    #[error(
+        "the nats-server that was started for this run died: {how}{}",
+        tail(log)
+    )]
+    ServerDied {
+        /// What was seen.
+        how: String,
+        /// The end of its log.
+        log: String,
+    },
     /// Starting servers was given up from outside.
     #[error("starting nats-server was given up")]
     Stopped,
