@@ -1298,6 +1298,32 @@ fn a_server_that_is_killed_ends_the_run_and_the_stream_is_named() {
 }
 
 #[test]
+fn a_stream_that_cannot_be_made_is_for_the_file_to_change() {
+    let servers = local_servers();
+    let url = servers.urls()[0].clone();
+    let other = "{\"name\":\"OTHER\",\"subjects\":[\"cli.*\"]}";
+    let made = ask(&url, "$JS.API.STREAM.CREATE.OTHER", other).unwrap();
+    assert!(made["error"].is_null(), "{made}");
+    let bench = Bench::with(&[("live.toml", LIVE)]);
+    for (set, why) in [
+        (
+            "seed=1",
+            "stream CLI cannot be made: its subjects overlap those of stream OTHER; choose others",
+        ),
+        (
+            "stream.replicas=3",
+            "stream CLI cannot be made: replicas > 1 not supported in non-clustered mode; set \
+             stream.replicas to 1",
+        ),
+    ] {
+        let arguments = ["live", "live.toml", "--servers", &url, "--set", set];
+        let done = bench.run(&arguments).expect(2);
+        assert!(done.err.contains(why), "{}", done.err);
+    }
+    servers.stop().unwrap();
+}
+
+#[test]
 fn a_live_run_that_is_not_as_expected_can_be_repeated() {
     let servers = local_servers();
     let url = servers.urls()[0].clone();

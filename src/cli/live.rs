@@ -398,7 +398,8 @@ impl From<LiveError> for Failure {
             // What to change is the file, or what is asked for.
             LiveError::Scenario { .. }
             | LiveError::NoBatches { .. }
-            | LiveError::OtherStream { .. } => Self::Usage(error.to_string()),
+            | LiveError::OtherStream { .. }
+            | LiveError::RefusedStream { .. } => Self::Usage(error.to_string()),
             other => Self::Surroundings(other.to_string()),
         }
     }
