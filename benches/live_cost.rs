@@ -45,6 +45,7 @@ async fn generator(urls: &[String], client: &str) -> Result<f64, Box<dyn Error>>
     let options = RunOptions {
         seed: Seed(1),
         read_back: false,
+        own_servers: None,
     };
     let before = cpu_ns();
     let observers: &mut [&mut dyn tidegate::event::Observer] = &mut [&mut watch];

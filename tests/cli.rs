@@ -542,7 +542,7 @@ fn bad_input_is_one_clear_line() {
             &["report", "newer.json"],
             &["newer.json: format: 2 is newer"],
         ),
-        (&["report", "."], &[".: cannot be read: "]),
+        (&["report", "."], &["./result.json: cannot be read: "]),
         (
             &["server", "fetch", "--version", "../../x"],
             &["`../../x` is no version"],
@@ -599,6 +599,11 @@ fn bad_usage_says_what_is_allowed() {
         (
             &["conform", "small.toml", "--against", "http://x"],
             "none of `model`, `serve` and `local`",
+        ),
+        // Before anything else is looked at.
+        (
+            &["conform", "absent.json", "--against", "modell"],
+            "none of `model`, `serve` and `local`, and `modell` is no server URL",
         ),
         (&["report"], "<RESULT>..."),
         (
@@ -1121,7 +1126,16 @@ fn server() -> PathBuf {
 }
 
 fn local_servers() -> LocalServers {
-    LocalServers::start(1, &Options::new(server())).unwrap()
+    local_servers_with("")
+}
+
+/// One with these lines in its configuration.
+fn local_servers_with(extra_config: &str) -> LocalServers {
+    let options = Options {
+        extra_config: extra_config.to_owned(),
+        ..Options::new(server())
+    };
+    LocalServers::start(1, &options).unwrap()
 }
 
 /// A file whose publisher goes on for half a minute unless it is stopped.
@@ -1281,6 +1295,32 @@ fn a_server_that_is_killed_ends_the_run_and_the_stream_is_named() {
     // The load would go on for half a minute.
     let ended_s = result["duration_ns"].as_u64().unwrap() / 1_000_000_000;
     assert!(ended_s < 29, "{ended_s} s");
+}
+
+#[test]
+fn a_stream_that_cannot_be_made_is_for_the_file_to_change() {
+    let servers = local_servers();
+    let url = servers.urls()[0].clone();
+    let other = "{\"name\":\"OTHER\",\"subjects\":[\"cli.*\"]}";
+    let made = ask(&url, "$JS.API.STREAM.CREATE.OTHER", other).unwrap();
+    assert!(made["error"].is_null(), "{made}");
+    let bench = Bench::with(&[("live.toml", LIVE)]);
+    for (set, why) in [
+        (
+            "seed=1",
+            "stream CLI cannot be made: its subjects overlap those of stream OTHER; choose others",
+        ),
+        (
+            "stream.replicas=3",
+            "stream CLI cannot be made: replicas > 1 not supported in non-clustered mode; set \
+             stream.replicas to 1",
+        ),
+    ] {
+        let arguments = ["live", "live.toml", "--servers", &url, "--set", set];
+        let done = bench.run(&arguments).expect(2);
+        assert!(done.err.contains(why), "{}", done.err);
+    }
+    servers.stop().unwrap();
 }
 
 #[test]
@@ -1489,10 +1529,10 @@ fn a_signal_while_the_stream_is_made_leaves_no_stream() {
 
 #[test]
 fn a_failing_second_file_does_not_cost_the_first() {
-    let servers = local_servers();
+    let servers = local_servers_with("max_payload: 65536\n");
     let url = servers.urls()[0].clone();
     let big = LIVE
-        .replace("64B", "64MiB")
+        .replace("64B", "128KiB")
         .replace("messages = 100", "messages = 1");
     let bench = Bench::with(&[("live.toml", LIVE), ("big.toml", &big)]);
     let arguments = [
@@ -1505,7 +1545,9 @@ fn a_failing_second_file_does_not_cost_the_first() {
         "o",
     ];
     let done = bench.run(&arguments).expect(2);
-    assert!(done.err.contains("max_payload"), "{}", done.err);
+    let why = "big.toml: publishers[0].payload: messages have up to 131072 bytes with their headers; \
+               this server takes 65536 (max_payload)";
+    assert!(done.err.contains(why), "{}", done.err);
     let set = bench.json("o/result.json");
     assert_eq!(set["summary"]["runs"], 1);
     assert_eq!(set["summary"]["partial"], true);
@@ -1540,5 +1582,5 @@ fn no_server_or_a_hostile_one_is_about_the_surroundings() {
     let mut command = bench.command(&["live", "live.toml"]);
     let absent = bench.path("no-server");
     let done = wait(command.env("NATS_SERVER", absent).spawn().unwrap()).expect(3);
-    assert!(done.err.contains("NATS_SERVER is "), "{}", done.err);
+    assert!(done.err.contains("NATS_SERVER names "), "{}", done.err);
 }

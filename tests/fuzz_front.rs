@@ -68,6 +68,7 @@ const FRAMES: &[&str] = &[
     "PUB t.a _INBOX.x.B.1.fail.7.1.$FI 1\r\nx\r\n",
     "PUB t.a _INBOX.x.B.1.fail.07.1.$FI 1\r\nx\r\n",
     "PUB t.a x.1.$FI 1\r\nx\r\n",
+    "PUB u _INBOX.x.A.2.ok.1.0.$FI 1\r\nx\r\n",
     "+OK\r\n",
     "\r\n",
 ];

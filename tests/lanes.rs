@@ -233,3 +233,40 @@ fn an_answer_on_its_way_is_no_stall() {
     let result = ran(&scenario, 1, WIRE).result;
     assert_eq!(result.verdict, Verdict::Failed, "{:?}", result.stalls);
 }
+
+/// Nobody takes their subject: each frame that arrives is told as such and answered with status 503,
+/// and a fault takes those that it is meant for.
+#[test]
+fn frames_that_nobody_takes_come_to_the_same_in_both_lanes() {
+    let lost = "[[faults]]\naction = \"drop\"\nframe = \"message\"\n";
+    let late = "[[faults]]\naction = \"duplicate\"\nframe = \"message\"\ndelay = \"1ms\"\n";
+    for (fault, dropped) in [
+        ("", &[("no-responders", 1)][..]),
+        // The ping that asks again finds nobody either.
+        (lost, &[("fault", 1), ("no-responders", 1)]),
+        (late, &[("no-responders", 2)]),
+    ] {
+        let text = format!(
+            "format = 1\nabout = \"Nobody.\"\n[[publishers]]\nsubject = \"elsewhere.a\"\n\
+             outside_stream = true\nmessages = 10\n{fault}"
+        );
+        let scenario = Scenario::parse("nobody.toml", &text).unwrap();
+        let [event, wire] = [Lane::Event, WIRE].map(|lane| ran(&scenario, 1, lane));
+        for ran in [&event, &wire] {
+            let totals = &ran.result.totals;
+            let what = format!("{fault}{totals:?}");
+            assert_eq!(
+                (totals.lost, totals.under_way),
+                (Some(1), Some(0)),
+                "{what}"
+            );
+            let told = dropped
+                .iter()
+                .map(|(cause, count)| ((*cause).to_owned(), *count));
+            assert_eq!(totals.dropped, told.collect(), "{what}");
+        }
+        assert_eq!(event.result.totals.errors, wire.result.totals.errors);
+        let [event, wire] = [event, wire].map(|ran| ran.frames.batches[&(0, 0)].clone());
+        assert_eq!(event.parts_from(&wire), None, "{fault}");
+    }
+}

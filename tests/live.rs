@@ -109,6 +109,7 @@ fn play(urls: &[String], scenario: &Scenario) -> Result<(LiveOutcome, Tally), Li
         let options = RunOptions {
             seed: Seed(scenario.settings.seed),
             read_back: true,
+            own_servers: None,
         };
         let observers: &mut [&mut dyn Observer] = &mut [&mut tally];
         let outcome = run(scenario, &target, observers, &options, &mut interrupts).await;
@@ -527,6 +528,7 @@ client = "jetstream-extra"
         let options = RunOptions {
             seed: Seed(1),
             read_back: true,
+            own_servers: None,
         };
         let outcome = run(&scenario, &target, &mut [], &options, &mut interrupts).await;
         let outcome = outcome.unwrap();

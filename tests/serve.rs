@@ -384,6 +384,18 @@ fn the_end_is_told_in_text_or_in_one_document() {
     assert_eq!(document["streams"][0]["name"], "S");
 }
 
+/// Who asks a server to stop has what was expected: any of the three signals will do.
+#[test]
+fn every_signal_stops_it_in_order() {
+    use rustix::process::Signal;
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let (mut served, _directory) = Served::with("");
+        let (code, text) = served.stop(signal);
+        assert_eq!(code, Some(0), "{signal:?}: {text}");
+        assert!(text.starts_with("served "), "{signal:?}: {text}");
+    }
+}
+
 fn tidegate(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tidegate"))
         .args(arguments)

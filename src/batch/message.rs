@@ -17,6 +17,11 @@ pub struct ConnectionId(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SubjectId(pub u32);
 
+impl SubjectId {
+    /// A subject that no stream takes and whose text the edge keeps to itself.
+    pub const UNKNOWN: Self = Self(u32::MAX);
+}
+
 /// A batch id (the text between prefix and flow), interned by the edge: equal text, equal handle.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BatchHandle(pub u32);
@@ -34,6 +39,11 @@ pub struct ReplyTo {
 /// A stream of a server, numbered in the order of creation and never used again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct StreamNumber(pub u32);
+
+impl StreamNumber {
+    /// No stream at all.
+    pub const NONE: Self = Self(u32::MAX);
+}
 
 /// A payload, kept as its length and a digest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -83,6 +93,21 @@ pub struct Publish {
     pub headers: Option<Arc<Headers>>,
     /// Bytes that count in the ingest queue: subject, reply, header block and payload.
     pub wire_bytes: u32,
+}
+
+impl Publish {
+    /// Batch, operation and batch sequence of a frame of a batch; `None` for any other message.
+    pub const fn frame(&self) -> Option<(BatchHandle, Operation, BatchSequence)> {
+        match self.control {
+            Control::Fast {
+                batch,
+                operation,
+                sequence,
+                ..
+            } => Some((batch, operation, sequence)),
+            Control::Plain | Control::BadPattern | Control::BadBatchId => None,
+        }
+    }
 }
 
 /// An answer to a published message.
@@ -154,6 +179,15 @@ pub enum Fact {
     },
     /// The ingest queue was full: a frame of a batch is lost.
     Overflowed {
+        /// Which batch.
+        batch: BatchHandle,
+        /// What the frame asked for.
+        operation: Operation,
+        /// Batch sequence.
+        sequence: BatchSequence,
+    },
+    /// No stream takes its subject: a frame of a batch reaches nobody.
+    Unheard {
         /// Which batch.
         batch: BatchHandle,
         /// What the frame asked for.

@@ -15,6 +15,9 @@ use super::Failure;
 use crate::report::{RunLane, Unfinished, World, place, resolved};
 use crate::scenario::{Scenario, config_hash};
 
+/// The result of a run, or of several, in their folder.
+pub(super) const RESULT_FILE: &str = "result.json";
+
 /// What is to run, as far as its folder is called after it.
 pub(super) struct Ran<'a> {
     /// In which world.
@@ -75,7 +78,7 @@ fn digits(hash: u64) -> String {
 
 /// Whether the folder has the result of another file than `file`, or of nobody knows what.
 fn holds_another(folder: &Path, file: &str) -> bool {
-    let Ok(result) = File::open(folder.join("result.json")) else {
+    let Ok(result) = File::open(folder.join(RESULT_FILE)) else {
         return false;
     };
     let same = |known: String| plain(&known) == plain(file);
@@ -162,7 +165,7 @@ impl Folder {
 
     /// The result file in it.
     pub(super) fn result(&self) -> PathBuf {
-        self.path.join("result.json")
+        self.path.join(RESULT_FILE)
     }
 }
 
@@ -222,7 +225,7 @@ mod tests {
         let write = |folder: &str, text: &str| {
             let folder = top.path().join(folder);
             std::fs::create_dir_all(&folder).unwrap();
-            std::fs::write(folder.join("result.json"), text).unwrap();
+            std::fs::write(folder.join(RESULT_FILE), text).unwrap();
         };
         let (a, b) = (file("a/x.toml"), file("b/x.toml"));
         let of = |file: &Scenario, seeds| name(top.path(), &[file], seeds, &[]);
@@ -260,7 +263,7 @@ mod tests {
         std::fs::write(folder.result(), "{}").unwrap();
         drop(folder);
         assert!(path.exists());
-        std::fs::remove_file(path.join("result.json")).unwrap();
+        std::fs::remove_file(path.join(RESULT_FILE)).unwrap();
         drop(Folder::open(&path).unwrap());
         assert!(path.exists(), "an older folder stays, empty or not");
     }

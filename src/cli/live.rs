@@ -20,7 +20,8 @@ use super::record::{Run, record};
 use super::servers::Servers;
 use crate::judge::{Judges, Violation};
 use crate::live::{
-    Connector, Ended, Interrupts, LiveError, LiveOutcome, ReadBack, RunOptions, Target,
+    Connector, Ended, Interrupts, LiveError, LiveOutcome, LocalServers, ReadBack, RunOptions,
+    Target,
 };
 use crate::machine::Time;
 use crate::report::{RunResult, World, replay_command, shell_word};
@@ -209,7 +210,14 @@ impl Session<'_> {
             if let Some(signal) = interrupt.signal() {
                 return Ok(Some(signal));
             }
-            let ran = runtime.block_on(self.prepare_and_run(scenario, &urls, &mut interrupts));
+            let own = servers.own();
+            let running = self.prepare_and_run(scenario, (&urls, own), &mut interrupts);
+            let ran = runtime.block_on(running);
+            // Whatever failed then, this is why.
+            let ran = ran.map_err(|failure| {
+                let death = own.and_then(LocalServers::death);
+                death.map_or(failure, Failure::from)
+            });
             // The next one is for the process: what is left to do is short.
             interrupt.answer_by(match ran {
                 Ok(Some(_)) => Answer::EndAtOnce,
@@ -226,7 +234,7 @@ impl Session<'_> {
     async fn prepare_and_run(
         &mut self,
         scenario: &Scenario,
-        urls: &[String],
+        (urls, own): (&[String], Option<&LocalServers>),
         interrupts: &mut Interrupts,
     ) -> Result<Option<u8>, Failure> {
         let stream = &scenario.settings.stream;
@@ -244,16 +252,16 @@ impl Session<'_> {
             }
             print::note(&note);
         }
-        let done = self.run_one(scenario, &target, interrupts).await;
-        let removed = if self.arguments.keep || self.shared {
+        let done = self.run_one(scenario, (&target, own), interrupts).await;
+        // A stream on servers of our own goes with them.
+        let goes_anyway = own.is_some() && done.is_err();
+        let removed = if self.arguments.keep || self.shared || goes_anyway {
             Ok(())
         } else {
             target.remove().await
         };
         match (done, removed) {
             (done, Ok(())) => done,
-            // A stream on servers of our own goes with them.
-            (Err(failure), Err(_)) if self.arguments.servers.is_empty() => Err(failure),
             (Err(failure), Err(remains)) => {
                 print::note(&remains.to_string());
                 Err(failure)
@@ -266,7 +274,7 @@ impl Session<'_> {
     async fn run_one(
         &mut self,
         scenario: &Scenario,
-        target: &Target,
+        (target, own): (&Target, Option<&LocalServers>),
         interrupts: &mut Interrupts,
     ) -> Result<Option<u8>, Failure> {
         let stopwatch = Stopwatch::start();
@@ -277,6 +285,7 @@ impl Session<'_> {
         let options = RunOptions {
             seed,
             read_back: true,
+            own_servers: own,
         };
         let outcome = crate::live::run(
             scenario,
@@ -294,10 +303,13 @@ impl Session<'_> {
             }
             // Broken off: what was seen until then is a result, if a partial one.
             Err(error) => match progress.newest() {
-                Some(newest) => (newest, true, vec![format!("broken off: {error}")]),
+                Some(newest) => (newest, true, vec![broken_off(error)]),
                 None => (Time::ZERO, true, Vec::new()),
             },
         };
+        if let (Ok(_), Some(own)) = (&outcome, own) {
+            notes.extend(own.losses());
+        }
         let mut seen = watch.finish(end);
         if let Ok(LiveOutcome {
             read_back: Some(found),
@@ -356,6 +368,12 @@ impl Session<'_> {
     }
 }
 
+/// What broke a run off, in one line: the end of a log is for the terminal.
+fn broken_off(error: &LiveError) -> String {
+    let text = error.to_string();
+    format!("broken off: {}", text.lines().next().unwrap_or_default())
+}
+
 /// The server's side of a live run, which no event tells while it happens.
 fn add_read_back(found: &ReadBack, end: Time, seen: &mut Seen) {
     let totals = &mut seen.summary.totals;
@@ -380,7 +398,8 @@ impl From<LiveError> for Failure {
             // What to change is the file, or what is asked for.
             LiveError::Scenario { .. }
             | LiveError::NoBatches { .. }
-            | LiveError::OtherStream { .. } => Self::Usage(error.to_string()),
+            | LiveError::OtherStream { .. }
+            | LiveError::RefusedStream { .. } => Self::Usage(error.to_string()),
             other => Self::Surroundings(other.to_string()),
         }
     }

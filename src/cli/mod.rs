@@ -46,7 +46,7 @@ Examples:
   tidegate live sims/nats/quickstart.toml --local 1
   tidegate conform tests/vectors/*.json
   tidegate serve sims/nats/quickstart.toml
-  tidegate report results/*/result.json
+  tidegate report results/*/
   tidegate server fetch";
 
 const COMPLETION_EXAMPLES: &str = "\

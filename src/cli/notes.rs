@@ -7,6 +7,9 @@ use crate::event::Outcome;
 use crate::live::{Ended, LiveOutcome, PublisherFailure, ReadBack};
 use crate::nats::error_code::ErrorCode;
 
+/// Why a run is partial that a signal ended.
+pub(super) const BY_SIGNAL: &str = "a signal ended the run";
+
 /// What a reader of the result should know besides the numbers.
 pub(super) fn notes(outcome: &LiveOutcome) -> Vec<String> {
     let mut notes = vec![format!(
@@ -14,8 +17,10 @@ pub(super) fn notes(outcome: &LiveOutcome) -> Vec<String> {
         outcome.server_version, outcome.servers
     )];
     notes.extend(outcome.failures.iter().map(failure_note));
-    if outcome.ended == Ended::TimeLimit {
-        notes.push("the time limit of the file ended the run".to_owned());
+    match outcome.ended {
+        Ended::Complete => {}
+        Ended::TimeLimit => notes.push("the time limit of the file ended the run".to_owned()),
+        Ended::Signal(_) => notes.push(BY_SIGNAL.to_owned()),
     }
     notes.push(match &outcome.read_back {
         None => "the stream was not read back".to_owned(),

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum, ValueHint};
 
 use super::Failure;
+use super::folder::RESULT_FILE;
 use super::print;
 use crate::report::chart::{self, ChartError};
 use crate::report::{ResultFile, RunResult, page, place, write_atomically};
@@ -19,8 +20,8 @@ const LARGEST_BYTES: u64 = 1 << 30;
 
 const EXAMPLES: &str = "\
 Examples:
-  tidegate report results/quickstart-sim-seed1/result.json
-  tidegate report results/*/result.json --out pages --charts none
+  tidegate report results/quickstart-sim-seed1
+  tidegate report results/*/ --out pages --charts none
 
 Pages and charts are named FILE-WORLD-seedN, with a number behind it where there are several of that
 name. stdout is the path of each page, one a line.
@@ -32,8 +33,8 @@ written, 129, 130 and 143 ended by a signal.";
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ReportArguments {
-    /// Result files, as written by sim and live
-    #[arg(required = true, value_name = "RESULT", value_hint = ValueHint::FilePath)]
+    /// Result files as written by sim and live, or the folders that they are in
+    #[arg(required = true, value_name = "RESULT", value_hint = ValueHint::AnyPath)]
     results: Vec<PathBuf>,
     /// Folder for pages and charts
     #[arg(long, value_name = "DIR", default_value = "report", value_hint = ValueHint::DirPath)]
@@ -80,6 +81,11 @@ pub(super) fn run(arguments: &ReportArguments) -> Result<(), Failure> {
 }
 
 fn read(path: &Path) -> Result<ResultFile, Failure> {
+    let path = if path.is_dir() {
+        &path.join(RESULT_FILE)
+    } else {
+        path
+    };
     let name = path.display().to_string();
     let bad = |message: String| InputError {
         file: name.clone(),
@@ -196,7 +202,7 @@ mod tests {
     #[test]
     fn each_run_of_a_set_gets_a_page_of_its_own() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("sweep.json");
+        let path = folder.path().join(RESULT_FILE);
         let runs = [1, 2, 2].map(|seed| {
             let mut record = crate::report::empty_record();
             record.seed = seed;
@@ -206,7 +212,7 @@ mod tests {
         ResultFile::Set(Box::new(set)).write(&path).unwrap();
         let out = folder.path().join("out");
         let arguments = ReportArguments {
-            results: vec![path],
+            results: vec![folder.path().to_owned()],
             out: out.clone(),
             charts: ChartFiles::Svg,
         };
@@ -226,7 +232,10 @@ mod tests {
         std::fs::write(&binary, [0xff, 0xfe]).unwrap();
         let newer = folder.path().join("newer.json");
         std::fs::write(&newer, "{\"format\": 9}").unwrap();
-        for path in [binary, newer, folder.path().join("absent.json")] {
+        // A folder without a result, too.
+        let bare = folder.path().join("bare");
+        std::fs::create_dir(&bare).unwrap();
+        for path in [binary, newer, folder.path().join("absent.json"), bare] {
             let arguments = ReportArguments {
                 results: vec![path.clone()],
                 out: folder.path().join("out"),

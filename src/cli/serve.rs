@@ -45,8 +45,8 @@ Says on stdout where it listens once it does, and what it saw once it is stopped
 publishers by the order in which connections first publish to a batch. Publishers, network, time
 limit and expectations of the file are left alone: clients bring their own. docs/serve.md says more.
 
-Exit codes: 0 stopped by SIGINT or SIGTERM, 2 bad usage or input, 3 the address cannot be listened
-on, or a file cannot be written.";
+Exit codes: 0 stopped by SIGINT, SIGTERM or SIGHUP, 2 bad usage or input, 3 the address cannot be
+listened on, or a file cannot be written; 129, 130 and 143 ended at once by a second signal.";
 
 /// Serve the modelled server of a file on a real socket
 #[derive(Args, Debug)]
@@ -308,6 +308,7 @@ impl Served {
                 ("duplicates", seen.duplicates),
                 ("refused", seen.rejected),
                 ("overflowed", seen.overflowed),
+                ("unheard", seen.unheard),
                 ("plain stored", seen.plain_stored),
             ],
         );

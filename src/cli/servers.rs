@@ -44,6 +44,17 @@ impl Servers {
         }
     }
 
+    /// Our own that run now.
+    pub(super) fn own(&self) -> Option<&LocalServers> {
+        match self {
+            Self::Own {
+                running: Some((_, servers)),
+                ..
+            } => Some(servers),
+            Self::Own { running: None, .. } | Self::Given(_) => None,
+        }
+    }
+
     /// Client URLs of servers for a run of `settings`; our own are started as it wants them, unless
     /// those run already.
     ///

@@ -15,6 +15,7 @@ use super::files;
 use super::folder::Ran;
 use super::interrupt::Interrupt;
 use super::lane::LaneArguments;
+use super::notes::BY_SIGNAL;
 use super::output::{Output, Wanted};
 use super::progress::Progress;
 use super::record::{Run, record};
@@ -254,7 +255,11 @@ fn run_one(
         unfinished: outcome.unfinished,
         cost,
         replay: replay(job, arguments.lane, &arguments.set),
-        notes: Vec::new(),
+        notes: outcome
+            .partial
+            .then(|| BY_SIGNAL.to_owned())
+            .into_iter()
+            .collect(),
     };
     Ok(RunResult::new(record(run, outcome.seen)))
 }

@@ -31,9 +31,16 @@ pub struct Address {
 }
 
 impl Address {
-    /// From `nats://[user[:password]@]host[:port]`; the scheme may be left out.
+    /// From `nats://[user[:password]@]host[:port]`; the scheme may be left out where a dot or colon
+    /// shows that a server is meant.
+    ///
+    /// # Errors
+    /// It is no such URL: a sentence that says what one looks like.
     pub fn parse(url: &str) -> Result<Self, String> {
         let rest = match url.split_once("://") {
+            None if !url.contains(['.', ':']) => {
+                return Err(format!("`{url}` is no server URL; nats://HOST:PORT is one"));
+            }
             None => url,
             Some(("nats", rest)) => rest,
             Some((scheme, _)) => return Err(format!("`{scheme}` is not supported; use nats://")),
@@ -233,6 +240,8 @@ mod tests {
         assert_eq!(Address::parse("127.0.0.1:5").unwrap().host, "127.0.0.1:5");
         assert!(Address::parse("tls://x").is_err());
         assert!(Address::parse("nats://").is_err());
+        assert!(Address::parse("modell").is_err());
+        assert_eq!(Address::parse("nats://foo").unwrap().host, "foo:4222");
         assert!(Address::parse("a:1,b:2").is_err());
     }
 }

@@ -4,8 +4,7 @@
 
 use super::{BatchNumber, DropCause, Event};
 use crate::batch::fast::publisher::ControlFrame;
-use crate::batch::message::{BatchHandle, Control, Fact, Publish, Reply};
-use crate::nats::Operation;
+use crate::batch::message::{BatchHandle, Fact, Publish, Reply};
 
 impl From<&Reply> for ControlFrame {
     /// A reply as a publisher takes it.
@@ -62,16 +61,8 @@ impl Event {
         publish: &Publish,
         number: impl FnOnce(BatchHandle) -> BatchNumber,
     ) -> Option<Self> {
-        let Control::Fast {
-            batch,
-            operation: operation @ (Operation::CommitEob | Operation::Ping),
-            sequence,
-            ..
-        } = publish.control
-        else {
-            return None;
-        };
-        Some(Self::ControlReceived {
+        let (batch, operation, sequence) = publish.frame()?;
+        (!operation.stores()).then(|| Self::ControlReceived {
             batch: number(batch),
             operation,
             sequence,
@@ -124,6 +115,16 @@ impl Event {
             } => Self::Dropped {
                 batch: number(batch),
                 cause: DropCause::IngestQueue,
+                operation: Some(operation),
+                sequence,
+            },
+            Fact::Unheard {
+                batch,
+                operation,
+                sequence,
+            } => Self::Dropped {
+                batch: number(batch),
+                cause: DropCause::NoResponders,
                 operation: Some(operation),
                 sequence,
             },

@@ -90,8 +90,16 @@ pub enum LiveError {
         /// Why it was not removed.
         reason: String,
     },
+    /// The server does not make the stream that the file describes.
+    #[error("stream {stream} cannot be made: {reason}")]
+    RefusedStream {
+        /// Its name.
+        stream: String,
+        /// What the server said, and what to do.
+        reason: String,
+    },
     /// An API call was refused.
-    #[error("{call} failed: {description} (error {code})")]
+    #[error("{call} failed: {description}{}", in_brackets(*code))]
     Api {
         /// The call, in words.
         call: &'static str,
@@ -115,6 +123,17 @@ pub enum LiveError {
     LocalServer {
         /// What was seen.
         reason: String,
+        /// The end of its log.
+        log: String,
+    },
+    /// Servers of our own ended while they were used.
+    #[error(
+        "the nats-server that was started for this run died: {how}{}",
+        tail(log)
+    )]
+    ServerDied {
+        /// What was seen.
+        how: String,
         /// The end of its log.
         log: String,
     },
@@ -144,6 +163,13 @@ impl LiveError {
             what: what.into(),
             reason: reason.to_string(),
         }
+    }
+}
+
+fn in_brackets(code: u64) -> String {
+    match code {
+        0 => String::new(),
+        code => format!(" (error {code})"),
     }
 }
 

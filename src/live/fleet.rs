@@ -29,8 +29,6 @@ use crate::seed::Seed;
 const CONNECTING: usize = 32;
 /// Longest time for publishers to end their batches after a stop.
 const GRACE: Duration = Duration::from_secs(5);
-/// So long may publishers go on without a server: one that restarts is back by then.
-const WITHOUT_SERVER: Duration = Duration::from_secs(10);
 /// A reading of the clock serves so many messages more, unless there is a wait between them: about
 /// five microseconds, where reading it for each would take a twentieth of the whole cost.
 const READING_USES: u8 = 7;
@@ -218,13 +216,12 @@ impl Fleet {
     }
 
     /// Publishes until all are done, the time is over, or a signal comes; a second signal does not
-    /// wait for batches to end. Ends as well when the connection `beside` those of the publishers
-    /// has found no server for 10 s.
+    /// wait for batches to end. Ends as well when `lost` does: there is no server any more.
     pub(super) async fn run(
         self,
         settings: &Settings,
         world: &LiveWorld<'_>,
-        beside: &Connection,
+        lost: impl Future<Output = LiveError>,
         interrupts: &mut Interrupts,
     ) -> Published {
         let mut crew: Vec<_> = self
@@ -260,7 +257,7 @@ impl Fleet {
         let ((ended, hurried), lost) = tokio::select! {
             biased;
             supervised = supervised => (supervised, None),
-            lost = beside.lost_for(WITHOUT_SERVER) => ((Ended::Complete, true), Some(lost)),
+            lost = lost => ((Ended::Complete, true), Some(lost)),
         };
         if lost.is_some() {
             world.stop();

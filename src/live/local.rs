@@ -1,18 +1,12 @@
 //! Servers of our own: one nats-server, or a cluster of three, on 127.0.0.1 and in a temporary
 //! folder.
 //!
-//! They never outlive us. Each server runs under a small shell guard that holds one end of a pipe;
-//! when our end closes, because we stop, fail, panic or are killed hard, the guard kills the server
-//! and removes its files. The guards have process groups of their own, so that a Ctrl-C at the
-//! terminal reaches us alone. Leans on `probe`.
+//! They never outlive us: each runs under a guard, see `node`. Leans on `node` and `probe`.
 
 use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -22,6 +16,7 @@ use tempfile::TempDir;
 
 use super::clock::Clock;
 use super::error::LiveError;
+use super::node::Node;
 use super::probe::Probe;
 
 /// Ports are probed and then used; between the two somebody else may take one.
@@ -29,23 +24,8 @@ const PORT_ATTEMPTS: u32 = 5;
 /// Longest wait for one step of a probe.
 const PROBE_PATIENCE: Duration = Duration::from_secs(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-const LOG_TAIL_BYTES: u64 = 2_048;
-
-/// Arguments: binary, node folder, common folder. Its standard input is the pipe.
-const GUARD: &str = r#"
-exec 3<&0 </dev/null
-"$1" -c "$2/server.conf" -js -sd "$2/store" >"$2/server.log" 2>&1 3<&- &
-server=$!
-echo "$server"
-exec >/dev/null 2>&1
-( read -r _ <&3; [ -e "$2/exit" ] || kill -KILL "$server" ) &
-guard=$!
-wait "$server"
-echo $? >"$2/exit"
-wait "$guard"
-rm -rf -- "$2"
-rmdir -- "$3"
-"#;
+/// Between two looks at whether servers still live, while they are used.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What local servers are started with.
 #[derive(Clone, Debug)]
@@ -112,7 +92,7 @@ impl LocalServers {
 
     /// Process ids of the servers.
     pub fn pids(&self) -> Vec<u32> {
-        self.nodes.iter().map(|node| node.server_pid).collect()
+        self.nodes.iter().map(Node::server_pid).collect()
     }
 
     /// Log files of the servers; they go with the servers.
@@ -123,6 +103,33 @@ impl LocalServers {
     /// The end of every log, for error messages.
     pub fn log_tail(&self) -> String {
         self.nodes.iter().map(Node::log_tail).collect()
+    }
+
+    /// Servers that have ended by themselves, each in one sentence.
+    pub fn losses(&self) -> Vec<String> {
+        let count = self.nodes.len();
+        let ends = (1..).zip(self.nodes.iter().map(Node::ended));
+        ends.filter_map(|(number, how)| Some(format!("nats-server {number} of {count}: {}", how?)))
+            .collect()
+    }
+
+    /// That none of the servers lives any more, if so.
+    pub fn death(&self) -> Option<LiveError> {
+        let ends: Vec<String> = self.nodes.iter().map(Node::ended).collect::<Option<_>>()?;
+        Some(LiveError::ServerDied {
+            how: ends.join("; "),
+            log: self.log_tail(),
+        })
+    }
+
+    /// Ends when none of the servers lives any more.
+    pub async fn gone(&self) -> LiveError {
+        loop {
+            if let Some(death) = self.death() {
+                return death;
+            }
+            tokio::time::sleep(LOOK_INTERVAL).await;
+        }
     }
 
     /// Stops the servers and removes their files.
@@ -145,7 +152,7 @@ impl LocalServers {
             directory: Some(directory),
         };
         for index in 0..count {
-            let node = Node::spawn(&plan, index, options)?;
+            let node = Node::spawn(&options.binary, plan.node(index), &plan.root)?;
             servers.nodes.push(node);
         }
         servers.wait_ready(&plan, options)?;
@@ -160,7 +167,7 @@ impl LocalServers {
                 return Err(StartError::Other(LiveError::Stopped));
             }
             for node in &self.nodes {
-                node.check_alive()?;
+                check_alive(node)?;
             }
             let Err(last) = plan.is_ready() else {
                 return Ok(());
@@ -201,6 +208,21 @@ impl Drop for LocalServers {
         // nobody is left to tell; whatever is still there, its guard removes
         let _ = self.shut_down();
     }
+}
+
+/// A server that has ended before it was ready, such as on a port that somebody else has taken.
+fn check_alive(node: &Node) -> Result<(), StartError> {
+    let Some(reason) = node.ended() else {
+        return Ok(());
+    };
+    let log = node.log_tail();
+    let taken = log.contains("address already in use");
+    let error = LiveError::LocalServer { reason, log };
+    Err(if taken {
+        StartError::PortTaken(error)
+    } else {
+        StartError::Other(error)
+    })
 }
 
 enum StartError {
@@ -331,111 +353,4 @@ fn free_ports(count: usize) -> std::io::Result<Vec<u16>> {
         .iter()
         .map(|listener| Ok(listener.local_addr()?.port()))
         .collect()
-}
-
-/// One server and its guard.
-#[derive(Debug)]
-struct Node {
-    folder: PathBuf,
-    server_pid: u32,
-    guard: Child,
-    /// Closing it ends the server.
-    pipe: Option<ChildStdin>,
-}
-
-impl Node {
-    fn spawn(plan: &Plan, index: usize, options: &Options) -> Result<Self, LiveError> {
-        let folder = plan.node(index);
-        let not_started = |reason: String| LiveError::LocalServer {
-            reason,
-            log: String::new(),
-        };
-        let mut guard = Command::new("sh")
-            .args(["-c", GUARD, "tidegate-guard"])
-            .arg(&options.binary)
-            .arg(&folder)
-            .arg(&plan.root)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()
-            .map_err(|error| not_started(format!("sh cannot be run: {error}")))?;
-        let pipe = guard.stdin.take();
-        let mut node = Self {
-            folder,
-            server_pid: 0,
-            guard,
-            pipe,
-        };
-        let mut line = String::new();
-        if let Some(output) = node.guard.stdout.take() {
-            // the guard says one number and closes its output
-            let _ = BufReader::new(output.take(32)).read_line(&mut line);
-        }
-        match line.trim().parse() {
-            Ok(pid) => node.server_pid = pid,
-            Err(_) => return Err(not_started("its guard did not start it".to_owned())),
-        }
-        Ok(node)
-    }
-
-    fn log(&self) -> PathBuf {
-        self.folder.join("server.log")
-    }
-
-    fn log_tail(&self) -> String {
-        let read = || -> std::io::Result<String> {
-            let mut file = File::open(self.log())?;
-            let length = file.metadata()?.len();
-            file.seek(SeekFrom::Start(length.saturating_sub(LOG_TAIL_BYTES)))?;
-            let mut bytes = Vec::new();
-            file.take(LOG_TAIL_BYTES).read_to_end(&mut bytes)?;
-            Ok(String::from_utf8_lossy(&bytes).into_owned())
-        };
-        read().unwrap_or_default()
-    }
-
-    fn check_alive(&self) -> Result<(), StartError> {
-        let Ok(code) = fs::read_to_string(self.folder.join("exit")) else {
-            return Ok(());
-        };
-        let log = self.log_tail();
-        let taken = log.contains("address already in use");
-        let error = LiveError::LocalServer {
-            reason: format!("it ended with code {}", code.trim()),
-            log,
-        };
-        Err(if taken {
-            StartError::PortTaken(error)
-        } else {
-            StartError::Other(error)
-        })
-    }
-
-    fn let_go(&mut self) {
-        self.pipe = None;
-    }
-
-    fn wait_gone(&mut self) -> Result<(), LiveError> {
-        let clock = Clock::start();
-        while !clock.is_past(Duration::from_secs(10)) {
-            match self.guard.try_wait() {
-                Ok(None) => std::thread::park_timeout(Duration::from_millis(2)),
-                Ok(Some(_)) => return Ok(()),
-                Err(error) => return Err(LiveError::system("cannot wait for a server", error)),
-            }
-        }
-        Err(LiveError::system(
-            format!("nats-server {} does not end", self.server_pid),
-            "killed 10 s ago",
-        ))
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        self.let_go();
-        let _ = self.wait_gone();
-    }
 }

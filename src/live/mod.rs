@@ -1,6 +1,6 @@
 //! The live world: the same files, run with real clients against real servers.
 //!
-//! `fetch` finds a nats-server, `local` runs one, `target` makes the stream, `fleet` publishes,
+//! `fetch` finds a nats-server, `local` runs some, each a `node`, `target` makes the stream, `fleet` publishes,
 //! `reading` reads back and `verify` compares. Leans on `load`, `client`, `scenario` and `event`. It and `sim` never see
 //! each other.
 
@@ -14,6 +14,7 @@ mod fetch;
 mod fleet;
 mod interrupt;
 mod local;
+mod node;
 mod probe;
 mod readback;
 mod reading;

@@ -254,9 +254,41 @@ impl From<StreamMessage> for Stored {
 }
 
 fn failed(reason: &dyn Display) -> LiveError {
+    let text = reason.to_string();
+    let (words, code) = words_and_code(&text);
     LiveError::Api {
         call: CALL,
-        code: 0,
-        description: clean(&reason.to_string()),
+        code,
+        description: clean(words),
+    }
+}
+
+/// An error of the server as async-nats prints it, ending in `(code 500, error code 10012)`; of
+/// anything else the code is 0.
+fn words_and_code(text: &str) -> (&str, u64) {
+    let split = || {
+        let (words, codes) = text.strip_suffix(')')?.rsplit_once(" (code ")?;
+        let (_, code) = codes.split_once(", error code ")?;
+        Some((words, code.parse().ok()?))
+    };
+    split().unwrap_or((text, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_server_is_told_once() {
+        let told = failed(&"no consumer (code 500, error code 10012)").to_string();
+        assert_eq!(
+            told,
+            "reading the stream back failed: no consumer (error 10012)"
+        );
+        let other = failed(&"timed out (after a while)").to_string();
+        assert_eq!(
+            other,
+            "reading the stream back failed: timed out (after a while)"
+        );
     }
 }

@@ -2,11 +2,14 @@
 //!
 //! Leans on `fleet` and `readback`.
 
+use std::time::Duration;
+
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::error::LiveError;
 use super::fleet::{Ended, Fleet, LiveWorld, PublisherFailure};
 use super::interrupt::Interrupts;
+use super::local::LocalServers;
 use super::readback::read_back;
 use super::target::Target;
 use super::verify::ReadBack;
@@ -14,16 +17,31 @@ use crate::client::Witness;
 use crate::event::Observer;
 use crate::load::PayloadContent;
 use crate::machine::Time;
-use crate::scenario::{PayloadSize, Scenario};
+use crate::scenario::Scenario;
 use crate::seed::Seed;
+
+/// So long may publishers go on without a server: one that restarts is back by then.
+const WITHOUT_SERVER: Duration = Duration::from_secs(10);
 
 /// How a live run is done.
 #[derive(Clone, Debug)]
-pub struct RunOptions {
+pub struct RunOptions<'a> {
     /// Seed of arrivals and sizes.
     pub seed: Seed,
     /// Read the stream back and compare.
     pub read_back: bool,
+    /// The servers, if they are our own: their death ends the run.
+    pub own_servers: Option<&'a LocalServers>,
+}
+
+impl RunOptions<'_> {
+    /// Ends when servers of our own are gone.
+    async fn servers_gone(&self) -> LiveError {
+        match self.own_servers {
+            Some(servers) => servers.gone().await,
+            None => std::future::pending().await,
+        }
+    }
 }
 
 /// What came out, besides the events.
@@ -63,7 +81,7 @@ pub async fn run(
     scenario: &Scenario,
     target: &Target,
     observers: &mut [&mut dyn Observer],
-    options: &RunOptions,
+    options: &RunOptions<'_>,
     interrupts: &mut Interrupts,
 ) -> Result<LiveOutcome, LiveError> {
     let settings = &scenario.settings;
@@ -87,9 +105,14 @@ pub async fn run(
         .map(|observer| &mut **observer as _)
         .collect();
     let world = LiveWorld::new(&mut observers);
-    let published = fleet
-        .run(settings, &world, target.connection(), interrupts)
-        .await;
+    let lost = async {
+        tokio::select! {
+            biased;
+            gone = options.servers_gone() => gone,
+            lost = target.connection().lost_for(WITHOUT_SERVER) => lost,
+        }
+    };
+    let published = fleet.run(settings, &world, lost, interrupts).await;
     if let Some(lost) = published.lost {
         return Err(lost);
     }
@@ -102,6 +125,7 @@ pub async fn run(
             biased;
             signal = interrupts.next() => ended = Ended::Signal(signal),
             result = read_back(target, settings, &content, &world) => found = Some(result?),
+            gone = options.servers_gone() => return Err(gone),
             lost = target.connection().lost() => return Err(lost),
         }
     }
@@ -125,20 +149,18 @@ fn cut_short(target: &Target, signal: u8) -> LiveOutcome {
     }
 }
 
-/// A payload above the server's limit would end the connection, not the message.
+/// A message above the server's limit would end the connection, not the message: servers may be
+/// configured to take less than files may ask for.
 fn check_payloads(scenario: &Scenario, target: &Target) -> Result<(), LiveError> {
     let most = target.connection().max_payload as u64;
-    for group in &scenario.settings.publishers {
-        let largest = match group.payload {
-            PayloadSize::Fixed(bytes) => bytes.0,
-            PayloadSize::Range(range) => range.max.0,
-        };
+    for (index, group) in scenario.settings.publishers.iter().enumerate() {
+        let largest = group.largest_message().0;
         if largest > most {
             return Err(LiveError::Scenario {
                 file: scenario.file.clone(),
                 message: format!(
-                    "payloads of {largest} bytes in group `{}`; this server takes {most} (max_payload)",
-                    group.name
+                    "publishers[{index}].payload: messages have up to {largest} bytes with their \
+                     headers; this server takes {most} (max_payload)"
                 ),
             });
         }

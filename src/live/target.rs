@@ -16,6 +16,11 @@ use crate::scenario::{Discard, Storage, StreamSettings};
 /// After a signal: longest wait for the answer that says whether there is a stream to remove.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// In words, for errors.
+const CREATING: &str = "creating the stream";
+/// A server that is alone keeps one copy (JSStreamReplicasNotSupportedErr).
+const NO_REPLICAS: u64 = 10_074;
+
 /// Servers and a stream, ready for a run.
 pub struct Target {
     connector: Connector,
@@ -97,10 +102,11 @@ impl Target {
                 // For reading back where there are no consumers; a stream that is there already
                 // may do without.
                 wanted["allow_direct"] = Value::Bool(true);
-                let answer = connection
-                    .call("creating the stream", &create, &wanted)
-                    .await?;
-                (true, answer)
+                let answer = connection.call(CREATING, &create, &wanted).await;
+                match answer {
+                    Ok(answer) => (true, answer),
+                    Err(error) => return Err(explain(&connection, settings, error).await),
+                }
             }
             Err(error) => return Err(error),
         };
@@ -162,6 +168,57 @@ impl Target {
         }
         Ok(())
     }
+}
+
+/// Why the server does not make the stream, where that is for the file to change; else the error as
+/// it is.
+async fn explain(
+    connection: &Connection,
+    settings: &StreamSettings,
+    error: LiveError,
+) -> LiveError {
+    const OVERLAP: u64 = ErrorCode::SubjectsOverlap.number() as u64;
+    const INVALID: u64 = ErrorCode::InvalidConfiguration.number() as u64;
+    let LiveError::Api {
+        code, description, ..
+    } = &error
+    else {
+        return error;
+    };
+    let reason = match *code {
+        OVERLAP => {
+            let whose = taken_by(connection, &settings.subjects).await;
+            format!(
+                "its subjects overlap those of {whose}; choose others with stream.subjects and \
+                 publishers.0.subject, or remove that stream"
+            )
+        }
+        NO_REPLICAS => {
+            format!("{description}; set stream.replicas to 1, or name a cluster with --servers")
+        }
+        INVALID => description.clone(),
+        _ => return error,
+    };
+    LiveError::RefusedStream {
+        stream: settings.name.clone(),
+        reason,
+    }
+}
+
+/// The stream that has one of these subjects, in words.
+async fn taken_by(connection: &Connection, subjects: &[String]) -> String {
+    for subject in subjects {
+        let named = json!({ "subject": subject });
+        let answer = connection.call(CREATING, "STREAM.NAMES", &named).await;
+        if let Some(name) = answer
+            .ok()
+            .as_ref()
+            .and_then(|it| it["streams"][0].as_str())
+        {
+            return format!("stream {}", clean(name));
+        }
+    }
+    "another stream".to_owned()
 }
 
 /// The creation request: every setting of the file, and the server's defaults for the rest.

@@ -297,10 +297,17 @@ impl Headers {
     /// Bytes of a block without a status on the wire: `NATS/1.0` CRLF, `name: value` CRLF each,
     /// CRLF.
     pub fn wire_bytes(&self) -> usize {
-        let line = |(name, value): &(String, String)| {
-            name.len() + SEPARATOR.len() + value.len() + LINE_END.len()
-        };
-        VERSION.len() + 2 * LINE_END.len() + self.lines.iter().map(line).sum::<usize>()
+        let lines = self.lines.iter();
+        let lines = lines.map(|(name, value)| Self::line_bytes(name, value.len()));
+        Self::EMPTY_BYTES + lines.sum::<usize>()
+    }
+
+    /// Bytes of a block without lines.
+    pub const EMPTY_BYTES: usize = VERSION.len() + 2 * LINE_END.len();
+
+    /// Bytes that a line adds to a block.
+    pub const fn line_bytes(name: &str, value_bytes: usize) -> usize {
+        name.len() + SEPARATOR.len() + value_bytes + LINE_END.len()
     }
 
     fn write_with(&self, status: Option<&Status>, block: &mut Vec<u8>) {

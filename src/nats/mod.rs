@@ -11,6 +11,10 @@ pub mod wire;
 
 use std::fmt;
 
+/// Most bytes of header block and payload of one message, unless a server is configured otherwise:
+/// `max_payload`, `MAX_PAYLOAD_SIZE` in nats-server's `const.go`.
+pub const MAX_PAYLOAD_BYTES: usize = 1 << 20;
+
 /// Position of a message within its batch; the first is 1. Zero stands for "none yet".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct BatchSequence(pub u64);

@@ -121,6 +121,44 @@ pub fn overlap(left: &str, right: &str) -> bool {
     }
 }
 
+/// What of a server's own a filter takes: a stream may have it with `no_ack` only, for its acks would
+/// answer the server's requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OfServer {
+    /// All there is.
+    Everything,
+    /// Something of JetStream: `$JS.>`, `$JSC.>`, `$NRG.>`.
+    JetStream,
+    /// Something of the system: `$SYS.>`, but for what lies within `$SYS.ACCOUNT.>`.
+    System,
+}
+
+impl OfServer {
+    /// What `filter`, which must be valid, takes of the server's own, by `checkStreamCfg` in
+    /// nats-server's `stream.go`.
+    pub fn in_filter(filter: &str) -> Option<Self> {
+        let jetstream = ["$JS.>", "$JSC.>", "$NRG.>"];
+        if filter == WILDCARD_REST {
+            Some(Self::Everything)
+        } else if jetstream.iter().any(|own| overlap(own, filter)) {
+            Some(Self::JetStream)
+        } else if overlap("$SYS.>", filter) && !filter.starts_with("$SYS.ACCOUNT.") {
+            Some(Self::System)
+        } else {
+            None
+        }
+    }
+
+    /// How nats-server refuses it to a stream without `no_ack` (error 10052).
+    pub const fn refusal(self) -> &'static str {
+        match self {
+            Self::Everything => "capturing all subjects requires no-ack to be true",
+            Self::JetStream => "subjects that overlap with jetstream api require no-ack to be true",
+            Self::System => "subjects that overlap with system api require no-ack to be true",
+        }
+    }
+}
+
 fn is_wildcard(token: &str) -> bool {
     matches!(token, WILDCARD_ONE | WILDCARD_REST)
 }
@@ -249,6 +287,32 @@ mod tests {
         ] {
             assert_eq!(overlap(left, right), expected, "{left} and {right}");
             assert_eq!(overlap(right, left), expected, "{right} and {left}");
+        }
+    }
+
+    /// As nats-server 2.15.1 answers `STREAM.CREATE`.
+    #[test]
+    fn what_is_the_servers_own() {
+        use OfServer::{Everything, JetStream, System};
+        for (filter, expected) in [
+            (">", Some(Everything)),
+            ("$JS.API.>", Some(JetStream)),
+            ("$JS.x", Some(JetStream)),
+            ("*.API.>", Some(JetStream)),
+            ("*.*", Some(JetStream)),
+            ("$JSC.x", Some(JetStream)),
+            ("$NRG.x", Some(JetStream)),
+            ("$SYS.REQ.x", Some(System)),
+            ("$SYS.>", Some(System)),
+            ("$SYS.ACCOUNT.>", None),
+            ("$SYS", None),
+            ("$JS", None),
+            ("*", None),
+            ("$KV.b.>", None),
+            ("_INBOX.>", None),
+            ("a.$JS.b", None),
+        ] {
+            assert_eq!(OfServer::in_filter(filter), expected, "{filter}");
         }
     }
 

@@ -497,7 +497,7 @@ pub(crate) mod tests {
         assert!(by_signal.partial && !by_signal.expected);
         assert_eq!(
             by_signal.unmet,
-            ["the run was interrupted before it was over"]
+            ["the run was broken off before it was over"]
         );
     }
 

@@ -350,7 +350,7 @@ mod tests {
         let first = text.lines().next().unwrap();
         assert!(first.starts_with("PARTIAL  sim "), "{first}");
         assert!(first.ends_with("ended early, nothing wrong until then"));
-        assert!(text.contains("expected  the run was interrupted"), "{text}");
+        assert!(text.contains("expected  the run was broken off"), "{text}");
         let set = RunSet::new(vec![result, trouble()]).unwrap();
         let text = set_table(&set, false);
         assert!(

@@ -80,7 +80,7 @@ pub fn judge(
             unmet.push("the time limit came before the publishers were done".to_owned());
         }
         Some(Cut::Interrupted) => {
-            unmet.push("the run was interrupted before it was over".to_owned());
+            unmet.push("the run was broken off before it was over".to_owned());
             return Judgement { verdict, unmet };
         }
         Some(Cut::TimeLimit) | None => {}
@@ -319,7 +319,7 @@ mod tests {
     fn an_interrupted_run_is_never_what_a_file_expects() {
         let totals = ended(BatchOutcome::Interrupted, 0);
         let interrupted = Some(Cut::Interrupted);
-        let only = ["the run was interrupted before it was over"];
+        let only = ["the run was broken off before it was over"];
         for verdict in [
             Verdict::Pass,
             Verdict::Violation,

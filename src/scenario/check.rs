@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::error::Problem;
 use super::path::KeyPath;
 use super::shown::shown;
+use super::sizes::check_sizes;
 use super::subjects::{check_group_subjects, check_stream_subjects};
 use super::{
     Arrival, ClientKind, Defect, Discard, Expect, ExpectedVerdict, Fault, FaultAction, FaultPlace,
@@ -182,7 +183,8 @@ fn check_group(group: &Publishers, settings: &Settings, path: &KeyPath) -> Check
     }
     check_group_times(group, settings, path)?;
     check_pauses(group, path)?;
-    check_headers(group, path)
+    check_headers(group, path)?;
+    check_sizes(group, path)
 }
 
 fn check_group_times(group: &Publishers, settings: &Settings, path: &KeyPath) -> Checked {

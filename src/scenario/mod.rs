@@ -17,6 +17,7 @@ mod schema;
 mod set;
 mod shape;
 mod shown;
+mod sizes;
 mod stream;
 mod subjects;
 mod surroundings;

@@ -52,8 +52,8 @@ pub struct Publishers {
     pub batches: u32,
     /// How a batch ends.
     pub commit: Commit,
-    /// Payload: a size, or `{ min, max }` for sizes drawn evenly. 0B..=64MiB.
-    #[schemars(extend("x-minimum" = "0B", "x-maximum" = "64MiB"))]
+    /// Payload: a size, or `{ min, max }` for sizes drawn evenly. 0B..=1MiB.
+    #[schemars(extend("x-minimum" = "0B", "x-maximum" = "1MiB"))]
     pub payload: PayloadSize,
     /// Subject; `{publisher}` becomes the publisher's number. Must match the stream's subjects.
     #[schemars(length(min = 1, max = 255))]
@@ -195,10 +195,10 @@ pub enum PayloadSize {
 #[serde(deny_unknown_fields)]
 pub struct SizeRange {
     /// Smallest.
-    #[schemars(extend("x-minimum" = "0B", "x-maximum" = "64MiB"))]
+    #[schemars(extend("x-minimum" = "0B", "x-maximum" = "1MiB"))]
     pub min: Bytes,
     /// Largest.
-    #[schemars(extend("x-minimum" = "0B", "x-maximum" = "64MiB"))]
+    #[schemars(extend("x-minimum" = "0B", "x-maximum" = "1MiB"))]
     pub max: Bytes,
 }
 

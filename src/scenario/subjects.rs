@@ -1,6 +1,6 @@
 //! Subjects of a file: well formed, and the publishers' within the stream's.
 //!
-//! Leans on the settings structs.
+//! Leans on the settings structs and on `nats::subject`.
 
 use std::ops::Range;
 
@@ -8,10 +8,13 @@ use super::error::Problem;
 use super::path::KeyPath;
 use super::shown::shown;
 use super::{Publishers, StreamSettings};
+use crate::nats::subject::OfServer;
 
 /// Most comparisons for one group that finding uncovered subjects one by one may take: files are
 /// untrusted, and a thousand groups of them must not take long.
 const MOST_COMPARISONS: u64 = 100_000;
+/// Where replies to publishers go.
+const INBOX: &str = "_INBOX.";
 /// Stands for the publisher's number.
 const PUBLISHER: &str = "{publisher}";
 
@@ -26,8 +29,19 @@ pub(super) fn check_stream_subjects(
             let message = format!("\"{}\" is no subject: {why}", shown(filter));
             return Err(Problem::new(path, message));
         }
-        if filter == ">" && !stream.no_ack {
-            let message = "\">\" takes everything, which servers allow with no_ack = true only";
+        if let Some(own) = OfServer::in_filter(filter).filter(|_| !stream.no_ack) {
+            let what = match own {
+                OfServer::Everything => "everything".to_owned(),
+                own => format!("what belongs to {}", words_for(own)),
+            };
+            let message = format!(
+                "\"{}\" takes {what}, which servers allow with no_ack = true only",
+                shown(filter)
+            );
+            return Err(Problem::new(path, message));
+        }
+        if filter.starts_with(INBOX) {
+            let message = format!("\"{}\" takes the replies to publishers", shown(filter));
             return Err(Problem::new(path, message));
         }
         if stream.subjects[..index].contains(filter) {
@@ -51,6 +65,21 @@ pub(super) fn check_group_subjects(
     if let Some(why) = malformed(&plain, false) {
         let message = format!(
             "\"{}\" is no subject to publish to: {why}",
+            shown(&group.subject)
+        );
+        return Err(Problem::new(path, message));
+    }
+    let first_subject = match group.subjects {
+        1 => plain,
+        _ => format!("{plain}.0"),
+    };
+    let whose = match OfServer::in_filter(&first_subject) {
+        Some(own) => Some(words_for(own)),
+        None => first_subject.starts_with(INBOX).then_some("replies"),
+    };
+    if let Some(whose) = whose {
+        let message = format!(
+            "\"{}\" is no subject to publish to: it belongs to {whose}",
             shown(&group.subject)
         );
         return Err(Problem::new(path, message));
@@ -102,6 +131,15 @@ fn first_on_the_other_side(
         .filter_map(|number| u32::try_from(number).ok())
         .flat_map(|number| group.subjects_of(number).names)
         .find(|subject| covered(subject) == group.outside_stream)
+}
+
+/// What of a server's own it is, for people.
+const fn words_for(own: OfServer) -> &'static str {
+    match own {
+        OfServer::Everything => "everybody",
+        OfServer::JetStream => "JetStream itself ($JS.>, $JSC.>, $NRG.>)",
+        OfServer::System => "the system ($SYS.>)",
+    }
 }
 
 /// Whether a subject is malformed, and why.

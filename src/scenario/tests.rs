@@ -114,7 +114,7 @@ fn errors_name_file_line_key_fault_and_remedy() {
         ),
         (
             "payload = \"1GiB\"",
-            "f.toml:4: publishers[0].payload: 1GiB is out of range; allowed are 0B to 64MiB",
+            "f.toml:4: publishers[0].payload: 1GiB is out of range; allowed are 0B to 1MiB",
         ),
         (
             "payload = 1024",
@@ -303,6 +303,10 @@ fn keys_that_contradict_each_other_are_refused() {
             "publishers[0].headers[0].value: has several lines",
         ),
         (
+            "payload = \"1MiB\"\nheaders = [{ from = 1, to = 1, name = \"A\", value = \"b\" }]",
+            "publishers[0].payload: 1MiB and 18 bytes of headers are more than the 1MiB",
+        ),
+        (
             "message_ids = true\nheaders = [{ from = 1, to = 1, name = \"Nats-Msg-Id\", value = \"\" }]",
             "publishers[0].headers[0].name: sets the message id",
         ),
@@ -321,6 +325,30 @@ fn keys_that_contradict_each_other_are_refused() {
         (
             "[stream]\nsubjects = [\">\"]",
             "stream.subjects[0]: \">\" takes everything",
+        ),
+        (
+            "[stream]\nsubjects = [\"$JS.API.>\", \"tidegate.>\"]",
+            "stream.subjects[0]: \"$JS.API.>\" takes what belongs to JetStream itself ($JS.>, $JSC.>, $NRG.>), which servers allow with no_ack = true only",
+        ),
+        (
+            "[stream]\nsubjects = [\"tidegate.>\", \"$SYS.x\"]",
+            "stream.subjects[1]: \"$SYS.x\" takes what belongs to the system ($SYS.>), which",
+        ),
+        (
+            "[stream]\nsubjects = [\"_INBOX.>\"]",
+            "stream.subjects[0]: \"_INBOX.>\" takes the replies to publishers",
+        ),
+        (
+            "subject = \"$JS\"\nsubjects = 2\n[stream]\nsubjects = [\">\"]\nno_ack = true",
+            "publishers[0].subject: \"$JS\" is no subject to publish to: it belongs to JetStream itself",
+        ),
+        (
+            "subject = \"$JS.API.{publisher}\"\noutside_stream = true",
+            "publishers[0].subject: \"$JS.API.{publisher}\" is no subject to publish to: it belongs to",
+        ),
+        (
+            "subject = \"_INBOX.a\"\noutside_stream = true",
+            "publishers[0].subject: \"_INBOX.a\" is no subject to publish to: it belongs to replies",
         ),
         (
             "[stream]\ndiscard_new_per_subject = true",
@@ -739,6 +767,18 @@ fn what_a_set_leads_to_names_the_set_and_no_line() {
         .to_string();
     assert!(
         error.starts_with("f.toml with --set stream.replicas=3: stream.replicas: 3 replicas"),
+        "{error}"
+    );
+    let mut changed = Scenario::parse("f.toml", SMALL).unwrap();
+    changed.apply_set(&["publishers.0.count=10001"]).unwrap();
+    assert!(changed.check_simulatable(Lane::Event).is_ok());
+    let wire = Lane::Wire(Substrate::Event);
+    let error = changed.check_simulatable(wire).unwrap_err().to_string();
+    assert!(
+        error.starts_with(
+            "f.toml with --set publishers.0.count=10001: publishers: 10001 publishers are too many \
+             for the wire lane; allowed are 10000 in all"
+        ),
         "{error}"
     );
     let mut changed = Scenario::parse("f.toml", &format!("{SMALL}[network]\n")).unwrap();

@@ -20,7 +20,10 @@ pub const SETTINGS_OF_REAL_SERVERS: [&str; 6] = [
     "disk.sync",
 ];
 
-/// Most publishers of a file on the substrate turmoil.
+/// Most publishers of a file in the wire lane: each has a connection of its own, and the server takes
+/// so many.
+const PUBLISHERS_ON_WIRE: u32 = 10_000;
+/// Most on the substrate turmoil, which looks at each pair of hosts in each of its steps.
 const PUBLISHERS_ON_TURMOIL: u32 = 200;
 
 /// The servers of a live run.
@@ -85,8 +88,7 @@ impl Settings {
         }
         match lane {
             Lane::Event => {}
-            Lane::Wire(Substrate::Event) => return None,
-            Lane::Wire(Substrate::Turmoil) => return self.beyond_turmoil(),
+            Lane::Wire(substrate) => return self.beyond_wire(substrate),
         }
         let mut groups = self.publishers.iter();
         let index = groups.position(|group| group.client != ClientKind::Core)?;
@@ -102,16 +104,26 @@ impl Settings {
 }
 
 impl Settings {
-    /// A cut resets connections, and turmoil has no resets; it looks at each pair of hosts in each
-    /// of its steps.
-    fn beyond_turmoil(&self) -> Option<Problem> {
-        let publishers: u32 = self.publishers.iter().map(|group| group.count).sum();
-        if publishers > PUBLISHERS_ON_TURMOIL {
+    /// A cut resets connections, and turmoil has no resets.
+    fn beyond_wire(&self, substrate: Substrate) -> Option<Problem> {
+        let (what, most, instead) = match substrate {
+            Substrate::Event => (
+                "the wire lane",
+                PUBLISHERS_ON_WIRE,
+                "the event lane, for clients that are \"core\"",
+            ),
+            Substrate::Turmoil => ("turmoil", PUBLISHERS_ON_TURMOIL, "--substrate event"),
+        };
+        let publishers = self.publisher_count();
+        if publishers > u64::from(most) {
             let message = format!(
-                "{publishers} publishers are too many for turmoil; allowed are \
-                 {PUBLISHERS_ON_TURMOIL} in all, or more with --substrate event"
+                "{publishers} publishers are too many for {what}; allowed are {most} in all, or more \
+                 with {instead}"
             );
             return Some(Problem::new(key("publishers"), message));
+        }
+        if substrate == Substrate::Event {
+            return None;
         }
         let mut faults = self.faults.iter();
         let index = faults.position(|fault| fault.action == FaultAction::Cut)?;
@@ -127,8 +139,8 @@ impl Scenario {
     /// Whether a lane of the simulator does what this scenario asks for.
     ///
     /// # Errors
-    /// More than one replica; in the event lane, a client other than `core`; on turmoil, a cut or
-    /// more than 200 publishers.
+    /// More than one replica; in the event lane, a client other than `core`; in the wire lane, more
+    /// publishers than it takes; on turmoil, a cut.
     pub fn check_simulatable(&self, lane: Lane) -> Result<(), InputError> {
         match self.settings.beyond_simulation(lane) {
             Some(problem) => Err(self.refuse(problem)),

@@ -20,7 +20,7 @@ use crate::machine::{Machine as _, Sink, Time};
 use crate::scenario::FrameKind;
 use crate::seed::{Generator, Seed};
 use crate::server::front::{Front, FrontAction, Options};
-use crate::server::message::{BatchHandle, ConnectionId, Control, Fact, Reply, ReplyTo};
+use crate::server::message::{BatchHandle, ConnectionId, Fact, Reply, ReplyTo};
 use crate::server::{Action, Input, Server, Source};
 
 /// Most numbers of batches that are remembered; of more, the oldest batch is asked for again.
@@ -154,13 +154,26 @@ impl Hub {
         self.tally.turned_away += 1;
     }
 
-    /// A client is gone.
+    /// A client is gone. What it sent goes on; what was on its way to it reaches nobody any more.
     pub fn disconnect(&mut self, now: Time, id: ConnectionId) {
         self.pass(now);
         self.front.disconnect(id);
         self.ports.wakers.remove(&id);
         self.ports.closing.remove(&id);
         self.publishers.remove(&id);
+        self.links.forget_replies(id);
+    }
+
+    /// The link of a publisher is cut from outside: what is late on it is lost.
+    pub fn lose(&mut self, now: Time, publisher: PublisherId) {
+        self.pass(now);
+        let owned = self.publishers.iter().filter(|(_, own)| **own == publisher);
+        for id in owned.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.lose_late(id);
+        }
+    }
+
+    fn lose_late(&mut self, id: ConnectionId) {
         for late in self.links.clear(id) {
             self.tell_lost(&late, DropCause::Cut);
         }
@@ -175,13 +188,17 @@ impl Hub {
     pub fn received(&mut self, now: Time, id: ConnectionId) {
         self.pass(now);
         let mut asked = std::mem::take(&mut self.asked);
-        self.front
-            .received(self.now, &mut self.server, id, &mut asked);
-        for action in asked.drain(..) {
-            match action {
-                FrontAction::Publish(publish) => self.up(id, Input::Publish(publish)),
-                FrontAction::Api { to, request } => self.up(id, Input::Api { to, request }),
-                FrontAction::Ready(_) | FrontAction::Close(..) => self.ports.emit(action),
+        let mut more = true;
+        while more {
+            more = self
+                .front
+                .received(self.now, &mut self.server, id, &mut asked);
+            for action in asked.drain(..) {
+                match action {
+                    FrontAction::Publish(publish) => self.up(id, Input::Publish(publish)),
+                    FrontAction::Api { to, request } => self.up(id, Input::Api { to, request }),
+                    FrontAction::Ready(_) | FrontAction::Close(..) => self.ports.emit(action),
+                }
             }
         }
         self.asked = asked;
@@ -256,7 +273,7 @@ impl Hub {
     fn up(&mut self, id: ConnectionId, input: Input) {
         let mut fate = Fate::Pass;
         if let Input::Publish(publish) = &input
-            && let Control::Fast { operation, .. } = publish.control
+            && let Some((_, operation, _)) = publish.frame()
         {
             let publisher = self.publisher(id);
             fate = self.fate(publisher, kind_of(operation));
@@ -421,6 +438,7 @@ impl Hub {
                 if !cut.holds {
                     for id in self.front.connection_ids() {
                         if self.is_meant(cut.publisher, id) {
+                            self.lose_late(id);
                             self.front.take_output(id);
                             self.ports.close(id);
                         }

@@ -92,6 +92,11 @@ impl Lab {
     }
 }
 
+fn is_cut(event: &Event) -> bool {
+    let cut = DropCause::Cut;
+    matches!(event, Event::Dropped { cause, .. } if *cause == cut)
+}
+
 #[test]
 fn without_faults_a_batch_goes_through() {
     let mut lab = Lab::new("");
@@ -189,18 +194,8 @@ fn a_cut_closes_connections_and_keeps_out_who_comes() {
     assert!(lab.hub.is_closing(ConnectionId(0)) && lab.hub.is_closing(ConnectionId(1)));
     let now = Time::from_millis(1_001);
     lab.hub.disconnect(now, ConnectionId(0));
-    let dropped = |event: &Event| {
-        matches!(
-            event,
-            Event::Dropped {
-                cause: DropCause::Cut,
-                operation: None,
-                ..
-            }
-        )
-    };
     // The late ack of the start, and the one behind it.
-    assert_eq!(lab.told(dropped), [1_001, 1_001]);
+    assert_eq!(lab.told(is_cut), [1_000, 1_000]);
     assert!(
         !lab.hub
             .connect(Time::from_millis(1_999), ConnectionId(5), "127.0.0.1")
@@ -217,6 +212,60 @@ fn a_cut_closes_connections_and_keeps_out_who_comes() {
         lab.told(|event| matches!(event, Event::Healed { fault: 0 })),
         [2_000]
     );
+}
+
+/// What it has sent was on its way, and nobody misses what was on the way to it.
+#[test]
+fn a_client_that_leaves_is_no_cut() {
+    let late = "[[faults]]\naction = \"delay\"\nframe = \"message\"\nnth = 2\ndelay = \"50ms\"\n\
+                [[faults]]\naction = \"duplicate\"\nframe = \"flow-ack\"\ndelay = \"50ms\"\n";
+    let mut lab = Lab::new(late);
+    lab.publish(1, 0, 1, 0);
+    lab.publish(2, 0, 2, 1);
+    assert_eq!(lab.hear(3, 0), "ack 0 ack 1");
+    lab.hub.disconnect(Time::from_millis(4), ConnectionId(0));
+    lab.hub.pass(Time::from_millis(60));
+    assert!(lab.hub.is_at_rest());
+    assert_eq!(lab.hub.tally().stored, 2);
+    let dropped = lab.told(|event| matches!(event, Event::Dropped { .. }));
+    assert!(dropped.is_empty(), "{dropped:?}");
+}
+
+#[test]
+fn a_link_that_is_cut_from_outside_loses_what_is_late_on_it() {
+    let late = "[[faults]]\naction = \"delay\"\nframe = \"message\"\ndelay = \"50ms\"\n";
+    let mut lab = Lab::new(late);
+    lab.publish(1, 0, 1, 0);
+    lab.publish(2, 1, 1, 0);
+    lab.hub.lose(Time::from_millis(10), PublisherId(1));
+    lab.hub.pass(Time::from_millis(60));
+    assert_eq!(lab.told(is_cut), [10]);
+    assert_eq!(lab.hub.tally().stored, 1);
+}
+
+#[test]
+fn a_frame_that_nobody_takes_meets_faults_and_is_told_of() {
+    let lost = "[[faults]]\naction = \"drop\"\nframe = \"message\"\nnth = 2\n";
+    let mut lab = Lab::new(lost);
+    for sequence in [1, 2, 3] {
+        let operation = u8::from(sequence > 1);
+        let reply = format!("_INBOX.0.B.1.ok.{sequence}.{operation}.$FI");
+        lab.say(sequence, 0, &format!("PUB u {reply} 1\r\nx\r\n"));
+    }
+    lab.hub.pass(Time::from_millis(4));
+    let output = lab.hub.take_output(ConnectionId(0));
+    let text = String::from_utf8(output.to_vec()).unwrap();
+    assert_eq!(text.matches("NATS/1.0 503").count(), 2, "{text}");
+    assert!(text.contains("Nats-Subject: u\r\n"), "{text}");
+    let told = |wanted: DropCause| {
+        lab.told(|event| matches!(event, Event::Dropped { cause, .. } if *cause == wanted))
+    };
+    assert_eq!(told(DropCause::NoResponders), [1, 3]);
+    assert_eq!(told(DropCause::Fault), [2]);
+    let refused = lab.told(|event| matches!(event, Event::RefusalSent { code: 503, .. }));
+    assert_eq!(refused, [1, 3]);
+    let tally = lab.hub.tally();
+    assert_eq!((tally.unheard, tally.lost, tally.sent.refusals), (2, 1, 2));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::machine::Time;
 use crate::nats::{BatchSequence, Operation};
 use crate::server::Input;
 use crate::server::api::{ApiAnswer, ApiCall, ApiFailure};
-use crate::server::message::{BatchHandle, ConnectionId, Control, Reply, ReplyTo};
+use crate::server::message::{BatchHandle, ConnectionId, Reply, ReplyTo};
 
 /// Something on its way.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -91,7 +91,7 @@ impl Links {
         Some(late)
     }
 
-    /// Takes out everything of a connection that is gone.
+    /// Takes out everything of a connection.
     pub(super) fn clear(&mut self, id: ConnectionId) -> Vec<Late> {
         let own = |(_, (_, late)): &(&(Time, u64), &(bool, Late))| late.lane().0 == id;
         let keys: Vec<(Time, u64)> = self.late.iter().filter(own).map(|(key, _)| *key).collect();
@@ -99,6 +99,13 @@ impl Links {
         self.lanes.remove(&(id, Way::Down));
         let gone = keys.iter().filter_map(|key| self.late.remove(key));
         gone.map(|(_, late)| late).collect()
+    }
+
+    /// Forgets what is on its way to a client that is gone.
+    pub(super) fn forget_replies(&mut self, id: ConnectionId) {
+        let lane = (id, Way::Down);
+        self.late.retain(|_, (_, late)| late.lane() != lane);
+        self.lanes.remove(&lane);
     }
 
     fn leave(&mut self, lane: (ConnectionId, Way)) {
@@ -119,15 +126,10 @@ impl Late {
         batch_of: impl FnOnce(ReplyTo) -> Option<BatchHandle>,
     ) -> Option<(BatchHandle, Option<Operation>, BatchSequence)> {
         match self {
-            Self::Up(_, Input::Publish(publish)) => match publish.control {
-                Control::Fast {
-                    batch,
-                    operation,
-                    sequence,
-                    ..
-                } => Some((batch, Some(operation), sequence)),
-                Control::Plain | Control::BadPattern | Control::BadBatchId => None,
-            },
+            Self::Up(_, Input::Publish(publish)) => {
+                let (batch, operation, sequence) = publish.frame()?;
+                Some((batch, Some(operation), sequence))
+            }
             Self::Down(to, reply) => Some((batch_of(*to)?, None, about(ControlFrame::from(reply)))),
             Self::Up(..) | Self::Answer(..) => None,
         }

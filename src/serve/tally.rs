@@ -34,6 +34,8 @@ pub struct Tally {
     pub rejected: u64,
     /// Messages, ends of batches and pings that met a full ingest queue.
     pub overflowed: u64,
+    /// Messages, ends of batches and pings on subjects that no stream takes.
+    pub unheard: u64,
     /// Frames that a fault took, or that a cut took with it.
     pub lost: u64,
     /// Ends of batches received.
@@ -71,7 +73,8 @@ impl Observer for Tally {
             Event::Rejected { .. } => &mut self.rejected,
             Event::Dropped { cause, .. } => match cause {
                 DropCause::IngestQueue => &mut self.overflowed,
-                DropCause::Fault | DropCause::Cut | DropCause::NoResponders => &mut self.lost,
+                DropCause::NoResponders => &mut self.unheard,
+                DropCause::Fault | DropCause::Cut => &mut self.lost,
             },
             Event::ControlReceived { operation, .. } => {
                 if *operation == crate::nats::Operation::Ping {

@@ -309,6 +309,27 @@ mod tests {
     }
 
     #[test]
+    fn the_servers_own_subjects_are_for_streams_without_acks() {
+        let mut server = Server::new(ServerModel::default());
+        for filter in [">", "$JS.API.>", "*.*", "$SYS.REQ.x"] {
+            let mut config = json!({"name": "S", "subjects": ["t.>", filter]});
+            let refused = ask(&mut server, "$JS.API.STREAM.CREATE.S", &config);
+            let error = &refused["error"];
+            assert_eq!(error["err_code"], 10052, "{filter}: {refused}");
+            let text = error["description"].as_str().unwrap();
+            assert!(
+                text.ends_with("require no-ack to be true")
+                    || text.ends_with("requires no-ack to be true")
+            );
+            config["no_ack"] = json!(true);
+            config["subjects"] = json!([filter]);
+            let made = ask(&mut server, "$JS.API.STREAM.CREATE.S", &config);
+            assert_eq!(made["did_create"], true, "{filter}: {made}");
+            ask(&mut server, "$JS.API.STREAM.DELETE.S", &Value::Null);
+        }
+    }
+
+    #[test]
     fn bad_calls_are_answered_not_dropped() {
         let mut server = Server::new(ServerModel::default());
         let mut code = |subject: &str, body: Value| {

@@ -14,6 +14,7 @@ use crate::batch::message::{StreamNumber, SubjectId};
 use crate::machine::{Sink, Time};
 use crate::nats::StreamSequence;
 use crate::nats::error_code::ErrorCode;
+use crate::nats::subject::OfServer;
 use crate::stream::Stream;
 use crate::stream::config::{Storage, StreamConfig};
 use crate::stream::subjects::{Subjects, overlap};
@@ -207,6 +208,11 @@ impl Server {
             return Err(ApiFailure::invalid_config(
                 r"stream name is required and can not contain '.', '*', '>', '\', '/'",
             ));
+        }
+        let mut filters = config.subjects.iter();
+        let own = filters.find_map(|filter| OfServer::in_filter(filter));
+        if let Some(own) = own.filter(|_| !config.no_ack) {
+            return Err(ApiFailure::invalid_config(own.refusal()));
         }
         let others = self.hosts.iter().flatten().map(|host| host.stream.config());
         let taken = others

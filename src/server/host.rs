@@ -249,13 +249,7 @@ impl Host {
 
 /// The queue is full: the message is lost, and its sender hears so at once, past the out-queue.
 fn overflow(publish: &Publish, out: &mut dyn Sink<Action>) {
-    if let Control::Fast {
-        batch,
-        operation,
-        sequence,
-        ..
-    } = publish.control
-    {
+    if let Some((batch, operation, sequence)) = publish.frame() {
         out.emit(Action::Fact(Fact::Overflowed {
             batch,
             operation,

@@ -296,6 +296,13 @@ impl Server {
         let route = self.routes.get(publish.subject.0 as usize);
         let route = route.copied().unwrap_or(NOWHERE);
         let Some(Some(host)) = self.hosts.get_mut(route as usize) else {
+            if let Some((batch, operation, sequence)) = publish.frame() {
+                out.emit(Action::Fact(Fact::Unheard {
+                    batch,
+                    operation,
+                    sequence,
+                }));
+            }
             if let Some(to) = publish.reply {
                 let reply = Reply::NoResponders(publish.subject);
                 out.emit(Action::Send { to, reply });

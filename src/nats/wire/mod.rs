@@ -14,6 +14,8 @@ use std::fmt;
 
 use bytes::Bytes;
 
+use super::MAX_PAYLOAD_BYTES;
+
 /// How much of a peer's bytes a [`Decoder`] takes before it calls them an error.
 ///
 /// They bound its memory: between two frames it keeps no more than one unfinished frame.
@@ -32,7 +34,7 @@ impl Default for Limits {
         Self {
             control_line_bytes: 4_096,
             info_line_bytes: 1 << 20,
-            payload_bytes: 1 << 20,
+            payload_bytes: MAX_PAYLOAD_BYTES,
         }
     }
 }

@@ -44,10 +44,12 @@ impl Front {
             Reply::Refused(error) => self.refuse_message(to, error, out),
             Reply::NoResponders(subject) => {
                 let destination = self.names.destination(to.tag);
-                let reply = destination.and_then(|own| own.subject.map(str::to_owned));
-                if let Some(reply) = reply {
-                    let subject = server.subject(*subject);
-                    self.tell_nobody_listens(to.connection, subject, &reply, out);
+                let texts = destination.and_then(|own| {
+                    let subject = own.asked.unwrap_or_else(|| server.subject(*subject));
+                    Some((subject.to_owned(), own.subject?.to_owned()))
+                });
+                if let Some((subject, reply)) = texts {
+                    self.tell_nobody_listens(to.connection, &subject, &reply, out);
                 }
                 self.names.answered(to.tag);
             }

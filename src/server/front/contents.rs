@@ -118,7 +118,7 @@ impl Contents {
             Fact::Overflowed {
                 batch, sequence, ..
             } => self.drop_one(batch.0, sequence.0),
-            Fact::BatchOpened { .. } | Fact::BatchForgotten { .. } => {}
+            Fact::BatchOpened { .. } | Fact::BatchForgotten { .. } | Fact::Unheard { .. } => {}
         }
     }
 

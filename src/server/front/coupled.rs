@@ -48,20 +48,25 @@ impl Coupled {
         bytes: &[u8],
         out: &mut dyn Sink<FrontAction>,
     ) {
+        if let Some(buffer) = self.front.buffer(id) {
+            buffer.extend_from_slice(bytes);
+        }
         let mut asked = std::mem::take(&mut self.asked);
-        self.front
-            .receive(now, &mut self.server, id, bytes, &mut asked);
-        for action in asked.drain(..) {
-            let input = match action {
-                FrontAction::Publish(publish) => Input::Publish(publish),
-                FrontAction::Api { to, request } => Input::Api { to, request },
-                FrontAction::Ready(_) | FrontAction::Close(..) => {
-                    out.emit(action);
-                    continue;
-                }
-            };
-            self.server.step(now, input, &mut self.answered);
-            self.answer(now, out);
+        let mut more = true;
+        while more {
+            more = self.front.received(now, &mut self.server, id, &mut asked);
+            for action in asked.drain(..) {
+                let input = match action {
+                    FrontAction::Publish(publish) => Input::Publish(publish),
+                    FrontAction::Api { to, request } => Input::Api { to, request },
+                    FrontAction::Ready(_) | FrontAction::Close(..) => {
+                        out.emit(action);
+                        continue;
+                    }
+                };
+                self.server.step(now, input, &mut self.answered);
+                self.answer(now, out);
+            }
         }
         self.asked = asked;
     }

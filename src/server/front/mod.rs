@@ -36,7 +36,7 @@ use super::api::ApiRequest;
 use super::message::{BatchHandle, ConnectionId, Fact, Publish, ReplyTo};
 use crate::machine::{Sink, Time};
 use crate::nats::wire::{ClientFrame, Limits, ServerFrame, Token, WireError};
-use crate::nats::{StreamSequence, subject};
+use crate::nats::{MAX_PAYLOAD_BYTES, StreamSequence, subject};
 use connection::Connection;
 use contents::Contents;
 use interest::Subscription;
@@ -84,7 +84,7 @@ impl Default for Options {
             host: "127.0.0.1".to_owned(),
             port: 4_222,
             start_unix_nanos: 1_800_000_000_000_000_000,
-            max_payload_bytes: 1 << 20,
+            max_payload_bytes: MAX_PAYLOAD_BYTES,
             control_line_bytes: 4_096,
             ping_interval: Time::from_secs(120),
             pings_unanswered_max: 2,
@@ -192,40 +192,33 @@ impl Front {
         Some(connection.decoder.buffer())
     }
 
-    /// Takes bytes of a client, in any split.
-    pub fn receive(
-        &mut self,
-        now: Time,
-        server: &mut Server,
-        id: ConnectionId,
-        bytes: &[u8],
-        out: &mut dyn Sink<FrontAction>,
-    ) {
-        if let Some(buffer) = self.buffer(id) {
-            buffer.extend_from_slice(bytes);
-            self.received(now, server, id, out);
-        }
-    }
-
-    /// Takes what was read into [`Front::buffer`].
+    /// Takes what was read into [`Front::buffer`], in any split. True: there is more in it, and this is
+    /// to be called again once what came out is done.
+    #[must_use]
     pub fn received(
         &mut self,
         now: Time,
         server: &mut Server,
         id: ConnectionId,
         out: &mut dyn Sink<FrontAction>,
-    ) {
+    ) -> bool {
         while let Some(connection) = self.switch.open(id) {
             connection.heard = now;
             match connection.decoder.next_frame() {
                 Ok(Some(ClientFrame::Publish(publish))) => {
-                    self.publish(server, id, &publish, out);
+                    if self.publish(server, id, &publish, out) {
+                        return true;
+                    }
                 }
                 Ok(Some(frame)) => self.take(id, frame, out),
-                Ok(None) => return,
-                Err(error) => return self.refuse(id, error, out),
+                Ok(None) => return false,
+                Err(error) => {
+                    self.refuse(id, error, out);
+                    return false;
+                }
             }
         }
+        false
     }
 
     /// The bytes for a client that have gathered; empty if there are none. They count as pending

@@ -38,6 +38,8 @@ pub(super) struct Prefix {
     gap: GapMode,
     /// Subjects that begin with it can be published to.
     is_subject: bool,
+    /// The subject of its newest message, where the server does not know it.
+    asked: Option<Box<str>>,
     /// Who takes all of its subjects, if that is known, and of which state of the subscriptions.
     pub(super) subscriptions: Option<(u64, Option<Arc<[u64]>>)>,
 }
@@ -48,6 +50,8 @@ struct Target {
     reply: Box<str>,
     stream: Option<Arc<str>>,
     batch: Option<BatchHandle>,
+    /// The subject that the message was for, where the server does not know it.
+    asked: Option<Box<str>>,
     /// One answer comes at most.
     once: bool,
 }
@@ -59,6 +63,8 @@ pub(super) struct Destination<'a> {
     pub(super) subject: Option<&'a str>,
     /// The stream that answers.
     pub(super) stream: Option<&'a Arc<str>>,
+    /// The subject that the message was for, where the server does not know it.
+    pub(super) asked: Option<&'a str>,
     /// The number of the prefix that the subject begins with.
     pub(super) prefix: Option<u32>,
 }
@@ -119,6 +125,7 @@ impl Names {
                             flow: fast.flow,
                             gap: fast.gap,
                             is_subject: subject::check_publish(reply).is_ok(),
+                            asked: None,
                             subscriptions: None,
                         })
                     });
@@ -149,9 +156,37 @@ impl Names {
             reply: reply.into(),
             stream: Some(Arc::clone(stream)),
             batch,
+            asked: None,
             once,
         });
         (control, tag)
+    }
+
+    /// As [`Names::read`] for a message to `subject`, which no stream takes; `None`: it is no frame
+    /// of a batch.
+    pub(super) fn read_unheard(
+        &mut self,
+        reply: &str,
+        subject: &str,
+        hint: &mut u32,
+    ) -> Option<(Control, u64)> {
+        if !matches!(parse(reply), Parsed::Fast(_)) {
+            return None;
+        }
+        let (control, tag) = self.read(reply, StreamNumber::NONE, &"".into(), hint);
+        let asked = if tag & PACKED != 0 {
+            let number = self.unpack(tag);
+            self.prefix_mut(number).map(|prefix| &mut prefix.asked)
+        } else {
+            let place = tag.checked_sub(self.first_target);
+            let place = place.and_then(|place| usize::try_from(place).ok());
+            let target = place.and_then(|place| self.targets.get_mut(place)?.as_mut());
+            target.map(|target| &mut target.asked)
+        };
+        if let Some(asked) = asked.filter(|asked| asked.as_deref() != Some(subject)) {
+            *asked = Some(subject.into());
+        }
+        Some((control, tag))
     }
 
     /// The tag for a reply subject of an API call.
@@ -160,6 +195,7 @@ impl Names {
             reply: reply.unwrap_or_default().into(),
             stream: None,
             batch: None,
+            asked: None,
             once: true,
         })
     }
@@ -173,6 +209,7 @@ impl Names {
             return Some(Destination {
                 subject: is_subject.then_some(&*target.reply),
                 stream: target.stream.as_ref(),
+                asked: target.asked.as_deref(),
                 prefix: None,
             });
         }
@@ -188,6 +225,7 @@ impl Names {
         Some(Destination {
             subject: prefix.is_subject.then_some(self.text.as_str()),
             stream: Some(&prefix.stream),
+            asked: prefix.asked.as_deref(),
             prefix: Some(number),
         })
     }
@@ -243,7 +281,8 @@ impl Names {
             Fact::Stored { .. }
             | Fact::Deduplicated { .. }
             | Fact::Rejected { .. }
-            | Fact::Overflowed { .. } => {}
+            | Fact::Overflowed { .. }
+            | Fact::Unheard { .. } => {}
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::connection::{Route, StreamRoute};
 use super::switch::Parcel;
 use super::{Front, FrontAction};
-use crate::batch::message::{ConnectionId, Control, Payload, Publish, ReplyTo};
+use crate::batch::message::{ConnectionId, Control, Payload, Publish, ReplyTo, SubjectId};
 use crate::machine::Sink;
 use crate::nats::error_code::{ApiError, ErrorCode};
 use crate::nats::header::{BATCH_ID, HeaderBlock, Headers, SUBJECT, Status};
@@ -21,24 +21,26 @@ const DIRECT_GET: &str = "DIRECT.GET.";
 const NEXT_MESSAGE: &str = "CONSUMER.MSG.NEXT.";
 
 impl Front {
-    /// A client publishes.
+    /// A client publishes. True: what follows has to wait for the answer, which nats-server gives at
+    /// once.
     pub(super) fn publish(
         &mut self,
         server: &mut Server,
         id: ConnectionId,
         publish: &wire::Publish,
         out: &mut dyn Sink<FrontAction>,
-    ) {
+    ) -> bool {
         let Some(connection) = self.switch.open(id) else {
-            return;
+            return false;
         };
         let options = connection.options;
         if publish.header.is_some() && !options.headers {
-            return self.switch.close(id, super::CloseReason::Protocol, out);
+            self.switch.close(id, super::CloseReason::Protocol, out);
+            return false;
         }
         self.switch.ok(id, out);
         let Some(route) = self.route(server, id, publish) else {
-            return;
+            return false;
         };
         if !route.is_valid && options.pedantic {
             self.switch.error(id, "Invalid Publish Subject", out);
@@ -55,16 +57,21 @@ impl Front {
             let numbers = &route.subscriptions;
             heard = self.switch.deliver(numbers, parcel, except, out);
         }
+        let mut waits = false;
         if let Some(stream) = &route.stream {
             self.pass_to_stream(server, id, publish, stream, out);
         } else if (route.is_whole && self.pass_to_api(server, id, publish, out)) || heard > 0 {
             // Somebody listens.
         } else {
-            self.nobody_listens(id, publish, out);
+            waits = self.pass_unheard(id, publish, out);
+            if !waits {
+                self.nobody_listens(id, publish, out);
+            }
         }
         if let Some(connection) = self.switch.open(id) {
             connection.route = Some(route);
         }
+        waits
     }
 
     /// Where the subject of a message leads; the last answer is kept for each connection, taken
@@ -163,6 +170,39 @@ impl Front {
         }));
     }
 
+    /// Whether a message that nobody takes is a frame of a batch, of a client that wants to hear of
+    /// it. Such a one goes to the server all the same, so that it meets faults and is told of like
+    /// any other; the server answers with status 503.
+    fn pass_unheard(
+        &mut self,
+        id: ConnectionId,
+        publish: &wire::Publish,
+        out: &mut dyn Sink<FrontAction>,
+    ) -> bool {
+        let wants_to_hear = self.switch.open(id);
+        let wants_to_hear = wants_to_hear.filter(|own| own.options.no_responders);
+        let (Some(connection), Some(reply)) = (wants_to_hear, &publish.reply) else {
+            return false;
+        };
+        let (reply, subject) = (reply.as_str(), publish.subject.as_str());
+        let hint = &mut connection.prefix;
+        let Some((control, tag)) = self.names.read_unheard(reply, subject, hint) else {
+            return false;
+        };
+        out.emit(FrontAction::Publish(Publish {
+            subject: SubjectId::UNKNOWN,
+            reply: Some(ReplyTo {
+                connection: id,
+                tag,
+            }),
+            control,
+            payload: Payload::default(),
+            headers: None,
+            wire_bytes: 0,
+        }));
+        true
+    }
+
     /// Whether the message is for the API, and so is heard.
     fn pass_to_api(
         &mut self,
@@ -209,7 +249,7 @@ impl Front {
     }
 
     /// A client that wants to know is told that nobody listens, on its own subscription.
-    pub(super) fn nobody_listens(
+    fn nobody_listens(
         &mut self,
         id: ConnectionId,
         publish: &wire::Publish,

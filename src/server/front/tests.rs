@@ -195,6 +195,22 @@ fn that_nobody_listens_is_told_to_who_asked_and_can_hear_it() {
         (CONNECT, "SUB r.* q 1\r\nPUB a r.b 1\r\nx\r\n", ""),
         (
             CONNECT,
+            "SUB r.> 1\r\nPUB a r.B.1.ok.1.0.$FI 1\r\nx\r\n",
+            "HMSG r.B.1.ok.1.0.$FI 1 33 33\r\nNATS/1.0 503\r\nNats-Subject: a\r\n\r\n\r\n",
+        ),
+        // At once, before what follows is looked at.
+        (
+            CONNECT,
+            "SUB r.> 1\r\nPUB a r.B.1.ok.1.0.$FI 1\r\nx\r\nPING\r\n",
+            "HMSG r.B.1.ok.1.0.$FI 1 33 33\r\nNATS/1.0 503\r\nNats-Subject: a\r\n\r\n\r\nPONG\r\n",
+        ),
+        (
+            r#"CONNECT {"verbose":false,"headers":true}"#,
+            "SUB r.> 1\r\nPUB a r.B.1.ok.1.0.$FI 1\r\nx\r\n",
+            "",
+        ),
+        (
+            CONNECT,
             "SUB r.b 1\r\nSUB > 2\r\nPUB a r.b 1\r\nx\r\n",
             "MSG a 2 r.b 1\r\nx\r\n",
         ),

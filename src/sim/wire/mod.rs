@@ -22,9 +22,6 @@ use crate::event::PublisherId;
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const PORT: u16 = 4_222;
 
-/// Most publishers: each has a connection of its own, and the server takes so many.
-const PUBLISHERS_MAX: u32 = 10_000;
-
 /// The host of a publisher.
 const fn host_of(publisher: PublisherId) -> IpAddr {
     let [_, high, middle, low] = publisher.0.to_be_bytes();

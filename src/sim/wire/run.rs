@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use super::clock::RunClock;
 use super::crew;
 use super::seat::{Batches, Log, Seat, Shared};
-use super::{PUBLISHERS_MAX, SERVER, host_of, publisher_on};
+use super::{SERVER, host_of, publisher_on};
 use crate::event::{Event, PublisherId};
 use crate::fault::{Cut, Faults};
 use crate::load::{MessageMaker, PayloadContent, Plan};
@@ -97,10 +97,6 @@ impl<'s, S: Substrate> World<'s, S> {
         mut substrate: S,
     ) -> Result<Self, SimError> {
         let publishers: u32 = settings.publishers.iter().map(|group| group.count).sum();
-        if publishers > PUBLISHERS_MAX {
-            let message = format!("the wire lane allows {PUBLISHERS_MAX} publishers in all");
-            return Err(SimError::new("publishers", &message));
-        }
         let shared = Rc::new(share(settings, seed, lane, substrate.clock(), publishers)?);
         substrate.host(SERVER, Box::pin(crew::server(Rc::clone(&shared))));
         let defects = model::PublisherDefects::of(settings);
@@ -259,6 +255,7 @@ impl<'s, S: Substrate> World<'s, S> {
             *self.stopped(publisher) += 1;
             let host = host_of(publisher);
             if !cut.holds {
+                self.shared.hub.borrow_mut().lose(now, publisher);
                 self.substrate.reset(host, SERVER)?;
             }
             for (from, to) in both_ways(host) {
