@@ -5,6 +5,8 @@ CARGO ?= cargo
 # Seeds of each scenario, and milliseconds of each fuzz target, in a soak.
 SEEDS ?= 1..200
 FUZZ_MS ?= 60000
+# Worlds of RAFT in a soak.
+RAFT_SEEDS ?= 10000
 
 .PHONY: help verify fmt-check lint test doc fix bench soak deny audit
 
@@ -30,11 +32,12 @@ fix: ## Formats; writes the JSON Schemas and the list of third-party crates anew
 	TIDEGATE_WRITE_SCHEMAS=1 $(CARGO) test --locked --test schema schema_is_current
 	TIDEGATE_WRITE_THIRD_PARTY=1 $(CARGO) test --locked --test third_party list_of_crates
 
-bench: ## Benchmarks of the event lane, its substrate and the live generator; speed is judged here and never in tests
+bench: ## Benchmarks of the event lane, its substrate, RAFT and the live generator; speed is judged here and never in tests
 	$(CARGO) bench --locked
 
-soak: ## Every scenario with many seeds, then every fuzz target for a while
+soak: ## Every scenario and RAFT with many seeds, then every fuzz target for a while
 	$(CARGO) run --locked --release -- sim sims/nats/*.toml --seeds $(SEEDS)
+	TIDEGATE_RAFT_SEEDS=$(RAFT_SEEDS) $(CARGO) test --locked --release --test raft
 	BOLERO_RANDOM_TEST_TIME_MS=$(FUZZ_MS) BOLERO_RANDOM_ITERATIONS=1000000000 \
 	  $(CARGO) test --locked --release --test 'fuzz*'
 

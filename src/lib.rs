@@ -12,6 +12,7 @@ pub mod nats;
 // floor 2: pure machines
 pub mod batch;
 pub mod net;
+pub mod raft;
 pub mod server;
 pub mod stream;
 // floor 3: driving

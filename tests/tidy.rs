@@ -18,7 +18,7 @@ use common::tree::{files, read, top};
 const LADDER: &[&[&str]] = &[
     &["machine", "seed", "units"],
     &["nats"],
-    &["batch", "stream", "server", "net"],
+    &["batch", "stream", "server", "net", "raft"],
     &["event", "client"],
     &[
         "scenario", "fault", "modelled", "judge", "load", "measure", "watch",

@@ -10,6 +10,7 @@ mod gate;
 mod liveness;
 mod once;
 mod pub_ack;
+pub mod raft;
 
 use crate::event::{BatchNumber, BatchTable, Event, Observer, PublisherId};
 use crate::machine::Time;
