@@ -3,4 +3,5 @@
 //! Leans on `machine` and the words of `nats`.
 
 pub mod fast;
+pub mod limits;
 pub mod message;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use crate::batch::fast::flow::{EvenShare, Policy};
 use crate::batch::fast::ingest::BatchDefects;
-use crate::batch::fast::table::Limits;
+use crate::batch::limits::Limits;
 use crate::machine::{Machine, Sink, Time};
 use crate::net::disk::Disk;
 use crate::stream::subjects::{Subjects, matches};

@@ -20,7 +20,8 @@ use std::sync::Arc;
 
 use crate::batch::fast::flow::Policy;
 use crate::batch::fast::ingest::BatchDefects;
-use crate::batch::fast::table::{Limits, Table};
+use crate::batch::fast::table::Table;
+use crate::batch::limits::Limits;
 use crate::batch::message::{Fact, Reply, ReplyTo, StreamNumber, SubjectId};
 use crate::machine::{Sink, Time};
 use crate::nats::StreamSequence;
