@@ -354,7 +354,19 @@ fn check_defects(settings: &Settings) -> Checked {
             Defect::AckBeforeStore
             | Defect::PubAckCountsOneMore
             | Defect::StoreTwice
-            | Defect::AckHalfAsOften => false,
+            | Defect::AckHalfAsOften
+            | Defect::Ping1CreatesBatch
+            | Defect::BackwardSilent
+            | Defect::GapOkCommitErrStrands
+            | Defect::GapOkBackwardRewinds
+            | Defect::GapLastSeqOffByOne
+            | Defect::FlowInitOffByOne
+            | Defect::TimeoutAdvisoryFast
+            | Defect::AtomicSeqLenient
+            | Defect::AtomicEobMaxSize
+            | Defect::UnsupportedAdvisoryMissing
+            | Defect::R1FailedAtomicShiftsLast
+            | Defect::AtomicEobStoreRefused => false,
         };
         if of_publisher && !core {
             let path = key("server").key("defects").index(index);

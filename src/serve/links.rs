@@ -126,9 +126,13 @@ impl Late {
                     sequence,
                     ..
                 } => Some((batch, Some(operation), sequence)),
-                Control::Plain | Control::BadPattern | Control::BadBatchId => None,
+                Control::Plain
+                | Control::BadPattern
+                | Control::BadBatchId
+                | Control::BadAtomicId
+                | Control::Atomic { .. } => None,
             },
-            Self::Down(to, reply) => Some((batch_of(*to)?, None, about(ControlFrame::from(reply)))),
+            Self::Down(to, reply) => Some((batch_of(*to)?, None, about(ControlFrame::of(reply)?))),
             Self::Up(..) | Self::Answer(..) => None,
         }
     }
