@@ -91,6 +91,7 @@ const fn server_defect(defect: Defect) -> Option<ServerDefect> {
         Defect::AckHalfAsOften => ServerDefect::AckHalfAsOften,
         Defect::Ping1CreatesBatch => ServerDefect::Ping1CreatesBatch,
         Defect::BackwardSilent => ServerDefect::BackwardSilent,
+        Defect::PlainSizeLate => ServerDefect::PlainSizeLate,
         Defect::GapOkCommitErrStrands => ServerDefect::GapOkCommitErrStrands,
         Defect::GapOkBackwardRewinds => ServerDefect::GapOkBackwardRewinds,
         Defect::GapLastSeqOffByOne => ServerDefect::GapLastSeqOffByOne,

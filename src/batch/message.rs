@@ -124,7 +124,7 @@ pub struct Membership {
 pub enum AtomicSequence {
     /// As decimal digits that fit into 64 bits.
     Number,
-    /// As something else.
+    /// As something else, more digits included.
     NoNumber,
     /// Not at all, or empty.
     Missing,

@@ -357,6 +357,7 @@ fn check_defects(settings: &Settings) -> Checked {
             | Defect::AckHalfAsOften
             | Defect::Ping1CreatesBatch
             | Defect::BackwardSilent
+            | Defect::PlainSizeLate
             | Defect::GapOkCommitErrStrands
             | Defect::GapOkBackwardRewinds
             | Defect::GapLastSeqOffByOne

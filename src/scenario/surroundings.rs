@@ -102,6 +102,8 @@ pub enum Defect {
     Ping1CreatesBatch,
     /// A repeated or lower sequence ends the batch without a gap being told. In 2.14.
     BackwardSilent,
+    /// A plain message is held to the size limit of its stream after its headers. In 2.14.
+    PlainSizeLate,
     /// In gap mode ok a commit that is refused or a duplicate never gets its PubAck. In 2.14.0.
     GapOkCommitErrStrands,
     /// In gap mode ok a repeated or lower sequence sets the batch back. Before 2.14.0.

@@ -284,6 +284,7 @@ impl Server {
             ingest_permille: host.ingest_permille(model),
             defects: self.switches.fast,
             store_twice: self.switches.store_twice,
+            plain_size_late: self.switches.plain_size_late,
         };
         if host.end_turn(now, &around, &self.model, out) {
             self.choosing.push_back(index);

@@ -62,6 +62,8 @@ pub enum ServerDefect {
     Ping1CreatesBatch,
     /// A repeated or lower sequence ends a fast batch without a gap being told.
     BackwardSilent,
+    /// A plain message is held to the size limit of its stream after its headers, not before.
+    PlainSizeLate,
     /// In gap mode ok a commit that fails its checks gets a flow error and no PubAck, a duplicate
     /// commit nothing at all: the batch stays for ever, without a timer. A refusal that ends a batch
     /// gets no PubAck if a message before it was refused, too.
@@ -90,13 +92,14 @@ pub enum ServerDefect {
 }
 
 impl ServerDefect {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 17] = [
         Self::AckBeforeStore,
         Self::PubAckCountsOneMore,
         Self::StoreTwice,
         Self::AckHalfAsOften,
         Self::Ping1CreatesBatch,
         Self::BackwardSilent,
+        Self::PlainSizeLate,
         Self::GapOkCommitErrStrands,
         Self::GapOkBackwardRewinds,
         Self::GapLastSeqOffByOne,
@@ -113,7 +116,7 @@ impl ServerDefect {
     pub const fn is_in(self, version: ServerVersion) -> bool {
         match self {
             Self::R1FailedAtomicShiftsLast | Self::AtomicEobStoreRefused => true,
-            Self::Ping1CreatesBatch | Self::BackwardSilent => match version {
+            Self::Ping1CreatesBatch | Self::BackwardSilent | Self::PlainSizeLate => match version {
                 ServerVersion::V2_14_0 | ServerVersion::V2_14_6 => true,
                 ServerVersion::V2_15_1 => false,
             },
@@ -176,6 +179,7 @@ pub(super) struct Switches {
     pub(super) staging: StagingDefects,
     pub(super) atomic: AtomicDefects,
     pub(super) store_twice: bool,
+    pub(super) plain_size_late: bool,
 }
 
 impl Switches {
@@ -204,6 +208,7 @@ impl Switches {
                 eob_store_refused: has(ServerDefect::AtomicEobStoreRefused),
             },
             store_twice: has(ServerDefect::StoreTwice),
+            plain_size_late: has(ServerDefect::PlainSizeLate),
         }
     }
 }

@@ -51,6 +51,11 @@ impl Stream {
         }
     }
 
+    fn check_bytes(&self, header_bytes: u32, payload_bytes: u32) -> Checked {
+        self.check_size(header_bytes, payload_bytes)?;
+        check_header_bytes(header_bytes)
+    }
+
     /// The checks of a message of a batch: of a fast one whose sequence is accepted, or of an atomic
     /// one at its commit, with what the batch has `ahead` of it.
     pub(super) fn check_batched(
@@ -80,7 +85,7 @@ impl Stream {
         self.check_room(around.subjects, publish, asked, header_bytes, ahead)
     }
 
-    /// The checks of a plain publish.
+    /// The checks of a plain publish, its size among them.
     pub(super) fn check_plain(
         &mut self,
         around: &Surroundings<'_>,
@@ -88,8 +93,11 @@ impl Stream {
         asked: &Asked<'_>,
         header_bytes: u32,
     ) -> Checked {
+        let bytes = publish.payload.bytes;
+        if !around.plain_size_late {
+            self.check_bytes(header_bytes, bytes)?;
+        }
         if publish.headers.is_some() {
-            check_header_bytes(header_bytes)?;
             self.check_expected_stream(asked)?;
             // One that is no time at all comes up later.
             if asked.ttl.is_some_and(ask::ttl_is_valid) && !self.config.allow_msg_ttl {
@@ -100,6 +108,9 @@ impl Stream {
             self.check_duplicate(around, asked)?;
             self.check_last_message_id(asked)?;
             self.check_rollup(asked)?;
+        }
+        if around.plain_size_late {
+            self.check_bytes(header_bytes, bytes)?;
         }
         if self.config.retention == Retention::Interest {
             // Nobody is interested: the store, which checks the rest, never sees the message.

@@ -119,8 +119,7 @@ impl Stream {
         let checked = if self.config.sealed {
             Err(ErrorCode::Sealed.into())
         } else {
-            self.check_size(header_bytes, publish.payload.bytes)
-                .and_then(|()| self.check_plain(around, publish, asked, header_bytes))
+            self.check_plain(around, publish, asked, header_bytes)
         };
         let (sequence, duplicate) = match checked {
             Ok(()) => {

@@ -62,6 +62,8 @@ pub struct Surroundings<'a> {
     pub defects: BatchDefects,
     /// The bug that stores each hundredth message of a batch twice.
     pub store_twice: bool,
+    /// The order of old servers, which look at the size of a plain message after its headers.
+    pub plain_size_late: bool,
 }
 
 /// What handling a message has for effects.

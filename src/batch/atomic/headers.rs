@@ -19,11 +19,8 @@ pub fn read(headers: &Headers, handle: impl FnOnce(&str) -> BatchHandle) -> Opti
     let (given, sequence) = match headers.get(BATCH_SEQUENCE) {
         None | Some("") => (AtomicSequence::Missing, u32::MAX),
         Some(text) => match number(text) {
+            Some((number, given)) => (given, u32::try_from(number).unwrap_or(u32::MAX)),
             None => (AtomicSequence::NoNumber, u32::MAX),
-            Some(number) => {
-                let sequence = u32::try_from(number).unwrap_or(u32::MAX);
-                (AtomicSequence::Number, sequence)
-            }
         },
     };
     let commit = match headers.get(BATCH_COMMIT) {
@@ -40,10 +37,19 @@ pub fn read(headers: &Headers, handle: impl FnOnce(&str) -> BatchHandle) -> Opti
     })
 }
 
-/// Decimal digits that fit into 64 bits.
-fn number(text: &str) -> Option<u64> {
-    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then(|| text.parse().ok()).flatten()
+/// Decimal digits. What does not fit into 64 bits is no number, but keeps the bits that old servers
+/// read.
+fn number(text: &str) -> Option<(u64, AtomicSequence)> {
+    if let Ok(number) = text.parse()
+        && !text.starts_with('+')
+    {
+        return Some((number, AtomicSequence::Number));
+    }
+    let wrapped = text.bytes().try_fold(0_u64, |number, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        Some(number.wrapping_mul(10).wrapping_add(digit))
+    });
+    Some((wrapped?, AtomicSequence::NoNumber))
 }
 
 #[cfg(test)]
@@ -84,6 +90,7 @@ mod tests {
         assert_eq!(given(""), (AtomicSequence::Missing, MOST));
         assert_eq!(given("007"), (AtomicSequence::Number, 7));
         assert_eq!(given("4294967296"), (AtomicSequence::Number, MOST));
+        assert_eq!(given("18446744073709551618"), (AtomicSequence::NoNumber, 2));
         for bad in ["abc", "-1", "+2", "1.5", "99999999999999999999"] {
             assert_eq!(given(bad), (AtomicSequence::NoNumber, MOST), "{bad}");
         }

@@ -32,7 +32,7 @@ const KNOWN: Lines<'_> = &[(header::MESSAGE_ID, "known")];
 #[test]
 fn a_version_has_its_bugs_and_no_made_up_ones() {
     let of = |version| ServerModel::of(version).defects.len();
-    assert_eq!(ServerVersion::ALL.map(of), [7, 4, 2]);
+    assert_eq!(ServerVersion::ALL.map(of), [8, 5, 2]);
     for version in ServerVersion::ALL {
         let model = ServerModel::of(version);
         assert!(!model.defects.contains(&ServerDefect::StoreTwice));
@@ -66,6 +66,21 @@ fn backward_silent() {
     });
     assert_eq!(off, ["0.2 gap 3->2", "0.2 pub 2 batch 0 count 2"]);
     assert_eq!(on, ["0.2 pub 2 batch 0 count 2"]);
+}
+
+#[test]
+fn plain_size_late() {
+    let [off, on] = both(ServerDefect::PlainSizeLate, GapMode::Fail, |lab| {
+        lab.update(|config| config.max_msg_size = 50);
+        lab.plain("t.a", 1, KNOWN);
+        let wrong = (header::TTL, "x");
+        [KNOWN, WRONG, &[], &[wrong]].map(|lines| lab.plain("t.a", 51, lines).concat())
+    });
+    let too_large = "0.0 refused 10054: message size exceeds maximum allowed";
+    assert_eq!(off, [too_large; 4]);
+    let refused = "0.0 refused 10071: wrong last sequence: 1";
+    // What a time to live says comes after the size either way.
+    assert_eq!(on, ["pub 1 duplicate", refused, too_large, too_large]);
 }
 
 #[test]
