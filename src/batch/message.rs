@@ -297,7 +297,8 @@ pub enum AtomicFact {
         /// Payload.
         payload: Payload,
     },
-    /// A message of it will not be stored: it was refused or lost, or its batch is over.
+    /// A message of it will not be stored: it was refused or lost, or its batch is over. An end of
+    /// batch is none.
     Dropped {
         /// Which batch.
         batch: BatchHandle,

@@ -271,13 +271,20 @@ fn overflow(publish: &Publish, out: &mut dyn Sink<Action>) {
             sequence,
         })),
         Control::Atomic {
-            batch, sequence, ..
+            batch,
+            sequence,
+            commit: AtomicCommit::No | AtomicCommit::Store | AtomicCommit::Unknown,
+            ..
         } => out.emit(Action::Fact(Fact::Atomic(AtomicFact::Dropped {
             batch,
             sequence: BatchSequence(u64::from(sequence)),
             payload: publish.payload,
         }))),
-        Control::Plain | Control::BadPattern | Control::BadBatchId | Control::BadAtomicId => {}
+        Control::Plain
+        | Control::BadPattern
+        | Control::BadBatchId
+        | Control::BadAtomicId
+        | Control::Atomic { .. } => {}
     }
     if let Some(to) = publish.reply {
         let reply = Reply::TooManyRequests;

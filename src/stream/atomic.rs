@@ -283,7 +283,9 @@ impl Stream {
         error: ApiError,
         out: &mut impl Sink<Effect>,
     ) {
-        out.emit(dropped(member, publish));
+        if member.commit != AtomicCommit::Eob {
+            out.emit(dropped(member, publish));
+        }
         self.answer_atomic(publish, Reply::Refused(Box::new(error)), out);
     }
 

@@ -724,6 +724,19 @@ fn an_atomic_batch_is_answered_and_its_contents_are_kept() {
     assert_eq!(lab.coupled.front.contents.pending_count(), 0);
 }
 
+/// An end of batch that is refused takes no content of another message with it.
+#[test]
+fn a_refused_end_of_batch_leaves_contents_alone() {
+    let mut lab = Lab::new();
+    lab.stream(r#"{"name":"S","subjects":["t.>"],"allow_atomic":true}"#);
+    lab.connect(0, CONNECT);
+    let end = atomic(1, "Nats-Batch-Commit: eob\r\n");
+    lab.tell(0, &(end + &atomic(1, "Nats-Batch-Commit: 1\r\n")));
+    let server = &lab.coupled.server;
+    let content = lab.coupled.front.content(server, "S", StreamSequence(1));
+    assert_eq!(content.as_deref(), Some(&b"m01"[..]));
+}
+
 /// ADR-50 [atomic.advisory]
 #[test]
 fn an_abandoned_batch_is_told_to_whoever_listens() {
