@@ -3,9 +3,11 @@
 //! The simulator and the served model start from the same one. Leans on `scenario` and `server`.
 
 use crate::machine::Time;
+use crate::nats::version::ServerVersion;
 use crate::net::disk::Disk;
 use crate::scenario::{
-    Defect, Discard, DiskSettings, ServerSettings, Settings, Storage, StreamSettings, SyncPolicy,
+    Defect, Discard, DiskSettings, ModelledVersion, ServerSettings, Settings, Storage,
+    StreamSettings, SyncPolicy,
 };
 use crate::server::api::ApiRequest;
 use crate::server::{Action, Server, ServerDefect, ServerModel};
@@ -45,30 +47,66 @@ fn server_model(wanted: &ServerSettings, disk: &DiskSettings) -> ServerModel {
         SyncPolicy::Never => Time::ZERO,
         SyncPolicy::Always => disk.sync_latency.0,
     };
-    let defect = |defect: &Defect| match defect {
-        Defect::AckBeforeStore => Some(ServerDefect::AckBeforeStore),
-        Defect::PubAckCountsOneMore => Some(ServerDefect::PubAckCountsOneMore),
-        Defect::StoreTwice => Some(ServerDefect::StoreTwice),
-        Defect::AckHalfAsOften => Some(ServerDefect::AckHalfAsOften),
-        Defect::PublisherIgnoresGate
-        | Defect::PublisherWaitsForEver
-        | Defect::UnseededDraw
-        | Defect::HashOrder => None,
-    };
+    let usual = ServerSettings::default();
+    let model = ServerModel::of(match wanted.version {
+        ModelledVersion::V2_14_0 => ServerVersion::V2_14_0,
+        ModelledVersion::V2_14_6 => ServerVersion::V2_14_6,
+        ModelledVersion::V2_15_1 => ServerVersion::V2_15_1,
+    });
+    let own = wanted.defects.iter().filter_map(|own| server_defect(*own));
     ServerModel {
-        api_level: 5,
+        version: model.version,
         flow_total: wanted.flow_total,
         batch_idle_timeout: wanted.batch_idle_timeout.0,
         batches_per_stream: wanted.batches_per_stream,
         batches_per_server: wanted.batches_per_server,
+        // One option of nats-server stands for both kinds of batches, with a default for each.
+        atomic_batches_per_stream: if wanted.batches_per_stream == usual.batches_per_stream {
+            model.atomic_batches_per_stream
+        } else {
+            wanted.batches_per_stream
+        },
+        atomic_batches_per_server: if wanted.batches_per_server == usual.batches_per_server {
+            model.atomic_batches_per_server
+        } else {
+            wanted.batches_per_server
+        },
+        atomic_batch_messages: wanted.atomic_batch_messages,
         ingest_messages: wanted.ingest_messages,
         ingest_bytes: wanted.ingest_bytes.0,
         message_cost: wanted.message_cost.0,
         kibibyte_cost: wanted.kibibyte_cost.0,
         api_cost: wanted.api_cost.0,
         disk: Disk::new(disk.write_latency.0, disk.bytes_per_second.0, sync),
-        defects: wanted.defects.iter().filter_map(defect).collect(),
+        defects: own.chain(model.defects).collect(),
     }
+}
+
+/// The bug of a file in the server, if it is one of the server.
+const fn server_defect(defect: Defect) -> Option<ServerDefect> {
+    Some(match defect {
+        Defect::AckBeforeStore => ServerDefect::AckBeforeStore,
+        Defect::PubAckCountsOneMore => ServerDefect::PubAckCountsOneMore,
+        Defect::StoreTwice => ServerDefect::StoreTwice,
+        Defect::AckHalfAsOften => ServerDefect::AckHalfAsOften,
+        Defect::Ping1CreatesBatch => ServerDefect::Ping1CreatesBatch,
+        Defect::BackwardSilent => ServerDefect::BackwardSilent,
+        Defect::PlainSizeLate => ServerDefect::PlainSizeLate,
+        Defect::GapOkCommitErrStrands => ServerDefect::GapOkCommitErrStrands,
+        Defect::GapOkBackwardRewinds => ServerDefect::GapOkBackwardRewinds,
+        Defect::GapLastSeqOffByOne => ServerDefect::GapLastSeqOffByOne,
+        Defect::FlowInitOffByOne => ServerDefect::FlowInitOffByOne,
+        Defect::TimeoutAdvisoryFast => ServerDefect::TimeoutAdvisoryFast,
+        Defect::AtomicSeqLenient => ServerDefect::AtomicSeqLenient,
+        Defect::AtomicEobMaxSize => ServerDefect::AtomicEobMaxSize,
+        Defect::UnsupportedAdvisoryMissing => ServerDefect::UnsupportedAdvisoryMissing,
+        Defect::R1FailedAtomicShiftsLast => ServerDefect::R1FailedAtomicShiftsLast,
+        Defect::AtomicEobStoreRefused => ServerDefect::AtomicEobStoreRefused,
+        Defect::PublisherIgnoresGate
+        | Defect::PublisherWaitsForEver
+        | Defect::UnseededDraw
+        | Defect::HashOrder => return None,
+    })
 }
 
 fn stream_config(stream: &StreamSettings) -> config::StreamConfig {
@@ -92,6 +130,7 @@ fn stream_config(stream: &StreamSettings) -> config::StreamConfig {
         discard_new_per_subject: stream.discard_new_per_subject,
         duplicate_window: i64::try_from(stream.duplicate_window.0.as_nanos()).unwrap_or(i64::MAX),
         allow_batched: stream.allow_batched,
+        allow_atomic: stream.allow_atomic,
         no_ack: stream.no_ack,
         ..config::StreamConfig::default()
     }

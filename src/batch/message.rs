@@ -54,10 +54,11 @@ pub struct Payload {
     pub digest: u32,
 }
 
-/// What the reply subject of a publish says.
+/// What the reply subject of a publish says, or else its headers: a reply subject of fast ingest
+/// counts before the headers of an atomic batch, as in nats-server 2.15.1.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Control {
-    /// No fast-ingest reply subject: a plain publish.
+    /// Neither kind of batch: a plain publish.
     Plain,
     /// It ends in `.$FI` and breaks the pattern (error 10206).
     BadPattern,
@@ -76,6 +77,105 @@ pub enum Control {
         /// Operation.
         operation: Operation,
     },
+    /// The id of its atomic batch is above 64 bytes (error 10179).
+    BadAtomicId,
+    /// A message of an atomic batch: a [`Membership`], in a form that makes no message larger.
+    Atomic {
+        /// Which batch.
+        batch: BatchHandle,
+        /// Batch sequence; 4 294 967 295 for any above it, which no batch reaches.
+        sequence: u32,
+        /// How the sequence is given.
+        given: AtomicSequence,
+        /// Whether and how it commits.
+        commit: AtomicCommit,
+    },
+}
+
+impl Control {
+    /// What the headers say about an atomic batch, if the message is part of one.
+    pub const fn membership(self) -> Option<Membership> {
+        match self {
+            Self::Atomic {
+                batch,
+                sequence,
+                given,
+                commit,
+            } => Some(Membership {
+                batch,
+                sequence: BatchSequence(sequence as u64),
+                given,
+                commit,
+            }),
+            Self::Plain
+            | Self::BadPattern
+            | Self::BadBatchId
+            | Self::Fast { .. }
+            | Self::BadAtomicId => None,
+        }
+    }
+}
+
+/// What the headers of a message say about its atomic batch.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Membership {
+    /// Which batch. Fast and atomic batches with the same id share a handle, and nothing else.
+    pub batch: BatchHandle,
+    /// `Nats-Batch-Sequence`; 4 294 967 295 for any above it, and unless it is given as a number.
+    pub sequence: BatchSequence,
+    /// How the sequence is given.
+    pub given: AtomicSequence,
+    /// `Nats-Batch-Commit`.
+    pub commit: AtomicCommit,
+}
+
+/// How `Nats-Batch-Sequence` is given.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum AtomicSequence {
+    /// As decimal digits that fit into 64 bits.
+    Number,
+    /// As something else, more digits included.
+    NoNumber,
+    /// Not at all, or empty.
+    Missing,
+}
+
+/// What `Nats-Batch-Commit` asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum AtomicCommit {
+    /// No such header: the batch goes on.
+    No,
+    /// `1`: this message is the last one.
+    Store,
+    /// `eob`: the message before was the last one, this one is not stored.
+    Eob,
+    /// Anything else (error 10200).
+    Unknown,
+}
+
+/// Why an advisory tells that a batch was abandoned.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum AbandonReason {
+    /// No message for the idle timeout.
+    Timeout,
+    /// More messages than a batch may have.
+    Large,
+    /// A sequence that is not the next one.
+    Incomplete,
+    /// A required API level that is not met.
+    Unsupported,
+}
+
+impl AbandonReason {
+    /// The word in the advisory.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Large => "large",
+            Self::Incomplete => "incomplete",
+            Self::Unsupported => "unsupported",
+        }
+    }
 }
 
 /// One message published to the stream's subjects.
@@ -105,7 +205,11 @@ impl Publish {
                 sequence,
                 ..
             } => Some((batch, operation, sequence)),
-            Control::Plain | Control::BadPattern | Control::BadBatchId => None,
+            Control::Plain
+            | Control::BadPattern
+            | Control::BadBatchId
+            | Control::BadAtomicId
+            | Control::Atomic { .. } => None,
         }
     }
 }
@@ -119,6 +223,8 @@ pub enum Reply {
     Gap(Gap),
     /// Flow error.
     Error(Box<FlowError>),
+    /// No bytes: a message of an atomic batch is staged.
+    Empty,
     /// PubAck of a plain publish (no batch), or of the batch with this id.
     PubAck(PubAck, Option<BatchHandle>),
     /// Error in place of a PubAck: `{"error":…,"stream":…,"seq":0}`.
@@ -195,4 +301,66 @@ pub enum Fact {
         /// Batch sequence.
         sequence: BatchSequence,
     },
+    /// A batch was abandoned, and an advisory tells so.
+    Abandoned {
+        /// Which.
+        batch: BatchHandle,
+        /// On which stream.
+        stream: StreamNumber,
+        /// Why.
+        reason: AbandonReason,
+    },
+    /// What became true of an atomic batch.
+    Atomic(AtomicFact),
+}
+
+/// Something that became true of an atomic batch.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum AtomicFact {
+    /// It was opened.
+    Opened {
+        /// Which.
+        batch: BatchHandle,
+    },
+    /// A message of it went into the stream.
+    Stored {
+        /// Which batch.
+        batch: BatchHandle,
+        /// Batch sequence.
+        sequence: BatchSequence,
+        /// Which stream.
+        stream: StreamNumber,
+        /// Stream sequence.
+        stream_sequence: StreamSequence,
+        /// Payload.
+        payload: Payload,
+    },
+    /// A message of it will not be stored: it was refused or lost, or its batch is over. An end of
+    /// batch is none.
+    Dropped {
+        /// Which batch.
+        batch: BatchHandle,
+        /// Batch sequence.
+        sequence: BatchSequence,
+        /// Payload.
+        payload: Payload,
+    },
+    /// It is forgotten: committed, refused or abandoned.
+    Forgotten {
+        /// Which.
+        batch: BatchHandle,
+        /// All of it is in the stream.
+        committed: bool,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Millions of them lie in queues.
+    #[test]
+    fn a_control_takes_sixteen_bytes() {
+        assert_eq!(size_of::<Control>(), 16);
+    }
 }

@@ -1,6 +1,8 @@
-//! Batches as pure machines: fast ingest here; atomic batches stand beside it when they come.
+//! Batches as pure machines, of both kinds: fast ingest and atomic batches.
 //!
 //! Leans on `machine` and the words of `nats`.
 
+pub mod atomic;
 pub mod fast;
+pub mod limits;
 pub mod message;

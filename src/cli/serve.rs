@@ -313,6 +313,14 @@ impl Served {
             ],
         );
         line(
+            "atomic",
+            &[
+                ("batches committed", seen.atomic_committed),
+                ("failed", seen.atomic_failed),
+                ("messages stored", seen.atomic_stored),
+            ],
+        );
+        line(
             "received",
             &[("ends of batch", seen.ends), ("pings", seen.pings)],
         );

@@ -19,6 +19,7 @@ use super::served;
 use super::vector::Case;
 use super::{Against, NamedCase, Options};
 use crate::live::Server;
+use crate::nats::version::ServerVersion;
 
 /// Servers of our own that run at the same time: single ones, and members of clusters.
 const SIDE_BY_SIDE: u64 = 6;
@@ -60,13 +61,16 @@ fn on_model<T>(
     work: &Work<'_, T>,
     done: &mut Done<'_, T>,
 ) -> Result<(), Stop> {
-    check_version(model::VERSION, options)?;
-    let mut model = Model::new();
+    check_modelled(options)?;
     for (index, named) in cases.iter().enumerate() {
         options.interrupt.check()?;
-        match model::refuses(named.case) {
-            Some(why) => done(index, Err(why)),
-            None => done(index, Ok(work(named.case, &mut model, model::VERSION)?)),
+        match modelled_version(named.case, options) {
+            Err(why) => done(index, Err(why)),
+            Ok(version) => {
+                let mut model = Model::new(version);
+                let outcome = work(named.case, &mut model, version.text())?;
+                done(index, Ok(outcome));
+            }
         }
     }
     Ok(())
@@ -89,7 +93,9 @@ fn on_given_server<T>(
             Some(format!(
                 "needs a server with batch limits of its own: use --against {own}"
             ))
-        } else if let Some(why) = model::refuses(case).filter(|_| real.is_model()) {
+        } else if real.is_model()
+            && let Err(why) = model::version_for(case)
+        {
             Some(why)
         } else if case.replicas > 1 && !real.is_clustered() {
             Some(format!("needs a cluster of {}", case.replicas))
@@ -108,8 +114,8 @@ fn on_given_server<T>(
 enum Start {
     /// A nats-server.
     Binary(Server),
-    /// The model behind a socket.
-    Model,
+    /// The model of this version behind a socket.
+    Model(ServerVersion),
 }
 
 /// Cases that one server can run: same version, same replicas, same limits.
@@ -196,25 +202,31 @@ fn on_local_servers<T: Send>(
     run_groups(groups, cases, options, work, done)
 }
 
-/// The served model is started once for each set of limits.
+/// The served model is started once for each version and set of limits.
 fn on_served_models<T: Send>(
     cases: &[NamedCase<'_>],
     options: &Options,
     work: &Work<'_, T>,
     done: &mut Done<'_, T>,
 ) -> Result<(), Stop> {
-    check_version(model::VERSION, options)?;
+    check_modelled(options)?;
     let mut groups: Vec<Group> = Vec::new();
     for (index, NamedCase { case, .. }) in cases.iter().enumerate() {
-        if let Some(why) = model::refuses(case) {
-            done(index, Err(why));
-            continue;
-        }
+        let version = match modelled_version(case, options) {
+            Err(why) => {
+                done(index, Err(why));
+                continue;
+            }
+            Ok(version) => version,
+        };
         let limits = &case.server_batch_limits;
-        match groups.iter_mut().find(|group| group.limits == *limits) {
+        let fitting = groups.iter_mut().find(|group| {
+            matches!(group.start, Start::Model(own) if own == version) && group.limits == *limits
+        });
+        match fitting {
             Some(group) => group.members.push(index),
             None => groups.push(Group {
-                start: Start::Model,
+                start: Start::Model(version),
                 replicas: 1,
                 limits: limits.clone(),
                 members: vec![index],
@@ -290,7 +302,7 @@ impl Shard<'_> {
         let limits = limits.as_ref();
         let mut started = match start {
             Start::Binary(server) => local::start(&server.path, *replicas, limits, self.options)?,
-            Start::Model => served::start(limits, self.options)?,
+            Start::Model(version) => served::start(*version, limits, self.options)?,
         };
         let version = started.real.version();
         while !self.stopped.load(Ordering::Relaxed) {
@@ -305,6 +317,30 @@ impl Shard<'_> {
         }
         Ok(())
     }
+}
+
+/// The version of the model that a case is run on, or why it is not.
+fn modelled_version(case: &Case, options: &Options) -> Result<ServerVersion, String> {
+    let version = model::version_for(case)?;
+    let wanted = options.server_version.as_deref();
+    match wanted.and_then(|wanted| other_version(case, wanted, options)) {
+        Some(why) => Err(why),
+        None => Ok(version),
+    }
+}
+
+/// A version that is asked for must be modelled.
+fn check_modelled(options: &Options) -> Result<(), Stop> {
+    let Some(wanted) = &options.server_version else {
+        return Ok(());
+    };
+    if ServerVersion::from_text(wanted).is_some() {
+        return Ok(());
+    }
+    let known = ServerVersion::ALL.map(ServerVersion::text).join(", ");
+    Err(Stop::Surroundings(format!(
+        "{wanted} is not modelled; modelled are {known}"
+    )))
 }
 
 /// A server other than the one asked for is no server to measure with.

@@ -12,16 +12,15 @@ use super::inbox::Inbox;
 use super::readback;
 use super::real::read_answer;
 use super::run::{Opened, Peer, Seen, Stop, Wanted};
-use super::vector::{Case, Kind, Outgoing, STREAM};
+use super::vector::{Case, Outgoing, STREAM};
 use crate::machine::Time;
+use crate::nats::version::ServerVersion;
 use crate::nats::wire::{ClientFrame, Publish, Token};
 use crate::server::front::{Coupled, FrontAction, Options};
 use crate::server::message::ConnectionId;
 use crate::server::{Server, ServerModel, Source};
 use crate::units::Span;
 
-/// The server that the model is modelled on.
-pub(super) const VERSION: &str = "2.15.1";
 /// Quiet time of the recordings.
 const QUIET: Time = Time::from_millis(120);
 /// Work on one message and on one byte, rounded up far: time that a write may need before the quiet
@@ -35,23 +34,19 @@ const CALLER: ConnectionId = ConnectionId(1);
 /// Answers to API calls come there.
 const CALLER_INBOX: &str = "_TIDEGATE_CONFORM";
 
-/// Why the model cannot run a case, if it cannot.
-pub(super) fn refuses(case: &Case) -> Option<String> {
-    if case.server_version != VERSION {
-        let recorded = &case.server_version;
-        return Some(format!("recorded on {recorded}, the model is of {VERSION}"));
-    }
+/// The version of the model that a case is for, or why the model cannot run it.
+pub(super) fn version_for(case: &Case) -> Result<ServerVersion, String> {
     if case.replicas != 1 {
-        return Some("replicated streams are not modelled yet".to_owned());
+        return Err("replicated streams are not modelled yet".to_owned());
     }
-    match case.kind() {
-        Kind::AtomicBatch => Some("atomic batches are not modelled yet".to_owned()),
-        Kind::DirectGet | Kind::FastIngest | Kind::Other => None,
-    }
+    let recorded = &case.server_version;
+    ServerVersion::from_text(recorded)
+        .ok_or_else(|| format!("recorded on {recorded}, which is not modelled"))
 }
 
 /// A modelled server with two clients: that of the case, and one for the API.
 pub struct Model {
+    version: ServerVersion,
     coupled: Coupled,
     now: Time,
     /// By connection id.
@@ -60,14 +55,16 @@ pub struct Model {
 }
 
 impl Model {
-    /// A server that nothing has happened to yet.
-    pub fn new() -> Self {
-        Self::with(ServerModel::default())
+    /// A server of this version that nothing has happened to yet.
+    pub fn new(version: ServerVersion) -> Self {
+        Self::with(ServerModel::of(version))
     }
 
     fn with(model: ServerModel) -> Self {
+        let version = model.version;
         let server = Server::new(model);
         Self {
+            version,
             coupled: Coupled::new(server, Options::default(), Source::Ingest),
             now: Time::ZERO,
             inboxes: [Inbox::new(), Inbox::new()],
@@ -169,15 +166,12 @@ impl Model {
     }
 }
 
-impl Default for Model {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Peer for Model {
     fn open(&mut self, case: &Case) -> Result<Opened, Stop> {
-        *self = Self::with(server_model(case.server_batch_limits.as_ref())?);
+        *self = Self::with(server_model(
+            self.version,
+            case.server_batch_limits.as_ref(),
+        )?);
         self.connect(CALLER, &[(format!("{CALLER_INBOX}.>"), "1".to_owned())])?;
         self.connect(CLIENT, &subscriptions(case))?;
         let config = Value::Object(case.initial_config.clone()).to_string();
@@ -238,9 +232,12 @@ impl Peer for Model {
     }
 }
 
-/// The model with these batch limits.
-pub(super) fn server_model(limits: Option<&Map<String, Value>>) -> Result<ServerModel, Stop> {
-    let mut model = ServerModel::default();
+/// The model of this version with these batch limits.
+pub(super) fn server_model(
+    version: ServerVersion,
+    limits: Option<&Map<String, Value>>,
+) -> Result<ServerModel, Stop> {
+    let mut model = ServerModel::of(version);
     let Some(limits) = limits else {
         return Ok(model);
     };
@@ -250,9 +247,14 @@ pub(super) fn server_model(limits: Option<&Map<String, Value>>) -> Result<Server
     };
     if let Some(most) = number("max_inflight_per_stream") {
         model.batches_per_stream = most;
+        model.atomic_batches_per_stream = most;
     }
     if let Some(most) = number("max_inflight_total") {
         model.batches_per_server = most;
+        model.atomic_batches_per_server = most;
+    }
+    if let Some(most) = number("max_msgs") {
+        model.atomic_batch_messages = most;
     }
     if let Some(timeout) = limits.get("timeout").and_then(Value::as_str) {
         let span: Span = timeout

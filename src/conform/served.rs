@@ -19,6 +19,7 @@ use super::run::Stop;
 use crate::event::{Event, Observer};
 use crate::fault::Faults;
 use crate::machine::Time;
+use crate::nats::version::ServerVersion;
 use crate::seed::Seed;
 use crate::serve::{Hub, RealClock, serve};
 use crate::server::{Server, ServerModel, front};
@@ -37,15 +38,16 @@ impl Drop for ServedModel {
     }
 }
 
-/// Starts a model with these batch limits.
+/// Starts a model of this version with these batch limits.
 ///
 /// # Errors
 /// It does not come up.
 pub(super) fn start(
+    version: ServerVersion,
     limits: Option<&Map<String, Value>>,
     options: &Options,
 ) -> Result<Started, Stop> {
-    let model = server_model(limits)?;
+    let model = server_model(version, limits)?;
     let (stop, stopped) = oneshot::channel();
     let (sender, receiver) = mpsc::channel();
     let thread = thread::spawn(move || {

@@ -6,10 +6,11 @@ use super::{BatchNumber, DropCause, Event};
 use crate::batch::fast::publisher::ControlFrame;
 use crate::batch::message::{BatchHandle, Fact, Publish, Reply};
 
-impl From<&Reply> for ControlFrame {
-    /// A reply as a publisher takes it.
-    fn from(reply: &Reply) -> Self {
-        match reply {
+impl ControlFrame {
+    /// A reply as a fast publisher takes it; `None`: such a reply never goes to one.
+    pub fn of(reply: &Reply) -> Option<Self> {
+        Some(match reply {
+            Reply::Empty => return None,
             Reply::Ack(ack) => Self::Ack(*ack),
             Reply::Gap(gap) => Self::Gap(*gap),
             Reply::Error(error) => Self::Error {
@@ -20,7 +21,7 @@ impl From<&Reply> for ControlFrame {
             Reply::Refused(error) => Self::Refused(error.code.number()),
             Reply::NoResponders(_) => Self::Status(503),
             Reply::TooManyRequests => Self::Status(429),
-        }
+        })
     }
 }
 
@@ -69,7 +70,7 @@ impl Event {
         })
     }
 
-    /// What a fact of the server tells; nothing, where it is about no batch. `number` gives a batch
+    /// What a fact of the server tells; nothing, where it is about no fast batch. `number` gives a batch
     /// its number in the run.
     pub fn of_fact(fact: &Fact, number: impl FnOnce(BatchHandle) -> BatchNumber) -> Option<Self> {
         Some(match *fact {
@@ -128,6 +129,7 @@ impl Event {
                 operation: Some(operation),
                 sequence,
             },
+            Fact::Abandoned { .. } | Fact::Atomic(_) => return None,
         })
     }
 }

@@ -17,6 +17,9 @@ pub fn configuration(settings: &Settings) -> String {
     if server.batches_per_server != default.batches_per_server {
         batch += &format!(" max_inflight_total: {}", server.batches_per_server);
     }
+    if server.atomic_batch_messages != default.atomic_batch_messages {
+        batch += &format!(" max_msgs: {}", server.atomic_batch_messages);
+    }
     if server.batch_idle_timeout != default.batch_idle_timeout {
         let timeout = server.batch_idle_timeout.0.as_nanos();
         batch += &format!(" timeout: \"{timeout}ns\"");
@@ -58,6 +61,7 @@ mod tests {
         for key in SETTINGS_OF_REAL_SERVERS {
             let (section, name) = key.split_once('.').unwrap();
             let (value, written) = match name {
+                "atomic_batch_messages" => ("7", "max_msgs: 7"),
                 "batch_idle_timeout" => ("\"700ms\"", "timeout: \"700000000ns\""),
                 "batches_per_server" => ("7", "max_inflight_total: 7"),
                 "batches_per_stream" => ("7", "max_inflight_per_stream: 7"),

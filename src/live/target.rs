@@ -222,10 +222,13 @@ async fn taken_by(connection: &Connection, subjects: &[String]) -> String {
 }
 
 /// The creation request: every setting of the file, and the server's defaults for the rest.
+///
+/// Atomic batches are named only where the file wants them: a stream that takes them as well does no
+/// run any harm.
 fn stream_config(settings: &StreamSettings) -> Value {
     let limit =
         |limit: Option<u64>| limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
-    json!({
+    let mut config = json!({
         "name": settings.name,
         "subjects": settings.subjects,
         "retention": "limits",
@@ -246,7 +249,11 @@ fn stream_config(settings: &StreamSettings) -> Value {
         "duplicate_window": settings.duplicate_window.0.as_nanos(),
         "allow_batched": settings.allow_batched,
         "no_ack": settings.no_ack,
-    })
+    });
+    if settings.allow_atomic {
+        config["allow_atomic"] = Value::Bool(true);
+    }
+    config
 }
 
 /// Holds the stream that is there to the one that the file wants.
@@ -302,6 +309,7 @@ mod tests {
             found["subjects"] = json!(["b", "a"]);
             found["no_ack"] = Value::Null;
             found["metadata"] = json!({ "x": "y" });
+            found["allow_atomic"] = json!(true);
         });
         assert_eq!(found, None);
     }

@@ -7,6 +7,7 @@ pub mod error_code;
 pub mod header;
 pub mod reply;
 pub mod subject;
+pub mod version;
 pub mod wire;
 
 use std::fmt;

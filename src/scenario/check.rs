@@ -358,7 +358,20 @@ fn check_defects(settings: &Settings) -> Checked {
             | Defect::StoreTwice
             | Defect::AckHalfAsOften
             | Defect::UnseededDraw
-            | Defect::HashOrder => false,
+            | Defect::HashOrder
+            | Defect::Ping1CreatesBatch
+            | Defect::BackwardSilent
+            | Defect::PlainSizeLate
+            | Defect::GapOkCommitErrStrands
+            | Defect::GapOkBackwardRewinds
+            | Defect::GapLastSeqOffByOne
+            | Defect::FlowInitOffByOne
+            | Defect::TimeoutAdvisoryFast
+            | Defect::AtomicSeqLenient
+            | Defect::AtomicEobMaxSize
+            | Defect::UnsupportedAdvisoryMissing
+            | Defect::R1FailedAtomicShiftsLast
+            | Defect::AtomicEobStoreRefused => false,
         };
         if of_publisher && !core {
             let path = key("server").key("defects").index(index);

@@ -34,7 +34,9 @@ pub use publishers::{
 pub use read::config_hash;
 pub use schema::{scenario_schema, workload_schema};
 pub use stream::{Discard, Storage, StreamSettings};
-pub use surroundings::{Defect, DiskSettings, NetworkSettings, ServerSettings, SyncPolicy};
+pub use surroundings::{
+    Defect, DiskSettings, ModelledVersion, NetworkSettings, ServerSettings, SyncPolicy,
+};
 pub use worlds::{Lane, LiveServers, SETTINGS_OF_REAL_SERVERS, Substrate};
 
 #[cfg(test)]

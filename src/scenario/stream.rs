@@ -42,6 +42,8 @@ pub struct StreamSettings {
     pub duplicate_window: Span,
     /// Whether the stream takes fast batches.
     pub allow_batched: bool,
+    /// Whether the stream takes atomic batches.
+    pub allow_atomic: bool,
     /// No answers to publishes (a batch loses its first ack by it).
     pub no_ack: bool,
 }
@@ -61,6 +63,7 @@ impl Default for StreamSettings {
             discard_new_per_subject: false,
             duplicate_window: Span(Time::from_secs(120)),
             allow_batched: true,
+            allow_atomic: false,
             no_ack: false,
         }
     }

@@ -10,21 +10,25 @@ use crate::units::{BitRate, Bytes, Span};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerSettings {
-    /// Which nats-server is modelled: `"2.15.1"`.
-    #[schemars(extend("enum" = ["2.15.1"]))]
-    pub version: String,
+    /// Which nats-server is modelled.
+    pub version: ModelledVersion,
     /// Flow shared by the fast batches of a stream, 1..=65535.
     #[schemars(range(min = 1, max = 65_535))]
     pub flow_total: u16,
-    /// A batch without messages for this long is forgotten.
+    /// A batch of either kind without messages for this long is forgotten.
     #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "24h"))]
     pub batch_idle_timeout: Span,
-    /// Most fast batches in flight on a stream, 1 or more.
+    /// Most fast batches in flight on a stream, 1 or more. Other than the default it holds for atomic
+    /// batches too, as the option of nats-server does; they are 50 otherwise.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub batches_per_stream: u32,
-    /// Most fast batches in flight on the server, 1 or more.
+    /// Most fast batches in flight on the server, 1 or more. Other than the default it holds for
+    /// atomic batches too; they are 1,000 otherwise.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub batches_per_server: u32,
+    /// Most messages of an atomic batch, 1 or more.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub atomic_batch_messages: u32,
     /// Most messages in the ingest queue of a stream, 1 or more.
     #[schemars(range(min = 1, max = 100_000_000))]
     pub ingest_messages: u32,
@@ -48,11 +52,12 @@ pub struct ServerSettings {
 impl Default for ServerSettings {
     fn default() -> Self {
         Self {
-            version: "2.15.1".to_owned(),
+            version: ModelledVersion::default(),
             flow_total: 500,
             batch_idle_timeout: Span(Time::from_secs(10)),
             batches_per_stream: 1_000,
             batches_per_server: 50_000,
+            atomic_batch_messages: 1_000,
             ingest_messages: 100_000,
             ingest_bytes: Bytes(128 << 20),
             message_cost: Span(Time::from_nanos(3_600)),
@@ -63,7 +68,22 @@ impl Default for ServerSettings {
     }
 }
 
-/// A bug that can be switched on. Each is there for a judge that must find it.
+/// A nats-server that can be modelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
+pub enum ModelledVersion {
+    /// The first release with fast ingest.
+    #[serde(rename = "2.14.0")]
+    V2_14_0,
+    /// The last of its line that was recorded.
+    #[serde(rename = "2.14.6")]
+    V2_14_6,
+    /// The default.
+    #[default]
+    #[serde(rename = "2.15.1")]
+    V2_15_1,
+}
+
+/// A bug that can be switched on: made up, or one that a nats-server has or had.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -77,6 +97,37 @@ pub enum Defect {
     StoreTwice,
     /// The server sends every second flow ack only.
     AckHalfAsOften,
+    /// A ping with sequence 1 opens a batch, and is a gap in it. In 2.14.
+    #[serde(rename = "ping1-creates-batch")]
+    Ping1CreatesBatch,
+    /// A repeated or lower sequence ends the batch without a gap being told. In 2.14.
+    BackwardSilent,
+    /// A plain message is held to the size limit of its stream after its headers. In 2.14.
+    PlainSizeLate,
+    /// In gap mode ok a commit that is refused or a duplicate never gets its PubAck. In 2.14.0.
+    GapOkCommitErrStrands,
+    /// In gap mode ok a repeated or lower sequence sets the batch back. Before 2.14.0.
+    GapOkBackwardRewinds,
+    /// A gap names the last sequence received as the expected one. Before 2.14.0.
+    GapLastSeqOffByOne,
+    /// A new batch does not count itself: the second on a stream opens with the whole flow. Before
+    /// 2.14.0.
+    FlowInitOffByOne,
+    /// An advisory tells of fast batches that were idle for too long. Before 2.14.0.
+    TimeoutAdvisoryFast,
+    /// The sequence of an atomic batch that is no number is taken for the largest one. In 2.14.0.
+    AtomicSeqLenient,
+    /// The end of an atomic batch counts as a message against the largest batch. In 2.14.0.
+    AtomicEobMaxSize,
+    /// No advisory tells of an atomic batch whose required API level is not met. Before 2.14.0.
+    UnsupportedAdvisoryMissing,
+    /// An atomic batch that fails its checks shifts the last sequence that messages of fast batches
+    /// expect. In every version.
+    #[serde(rename = "r1-failed-atomic-shifts-last")]
+    R1FailedAtomicShiftsLast,
+    /// The header that the end of an atomic batch adds can leave half a batch in the stream. In every
+    /// version.
+    AtomicEobStoreRefused,
     /// The publisher sends on when its gate is shut.
     PublisherIgnoresGate,
     /// The publisher waits without pings and without a deadline.

@@ -11,7 +11,8 @@ use super::{ClientKind, FaultAction, Scenario, Settings};
 
 /// Keys of `[server]` and `[disk]` that a nats-server has as settings of its own, too: servers that
 /// are started for a run get them.
-pub const SETTINGS_OF_REAL_SERVERS: [&str; 6] = [
+pub const SETTINGS_OF_REAL_SERVERS: [&str; 7] = [
+    "server.atomic_batch_messages",
     "server.batch_idle_timeout",
     "server.batches_per_server",
     "server.batches_per_stream",

@@ -68,8 +68,8 @@ impl Hub {
     ) -> Self {
         Self {
             cuts: vec![CutState::Ahead; faults.cuts().len()],
+            front: Front::new(&server, options),
             server,
-            front: Front::new(options),
             faults,
             links: Links::default(),
             // The same draw as in the simulator's event lane.
@@ -284,19 +284,17 @@ impl Hub {
 
     /// A reply leaves the server for a client.
     fn down(&mut self, to: ReplyTo, reply: Reply) {
-        let frame = ControlFrame::from(&reply);
         let batch = self.front.batch_of(to).map(|batch| self.number(batch));
-        if let Some(batch) = batch {
+        let mut fate = Fate::Pass;
+        if let (Some(batch), Some(frame)) = (batch, ControlFrame::of(&reply)) {
             self.tell(&Event::sent(batch, frame));
-        }
-        let fate = match (batch, reply_kind(frame)) {
             // nobody's fault hits a reply to a connection that is gone
-            (Some(_), Some(kind)) => match self.publishers.get(&to.connection) {
-                Some(publisher) => self.fate(*publisher, kind),
-                None => Fate::Pass,
-            },
-            _ => Fate::Pass,
-        };
+            if let Some(kind) = reply_kind(frame)
+                && let Some(publisher) = self.publishers.get(&to.connection)
+            {
+                fate = self.fate(*publisher, kind);
+            }
+        }
         let lane = (to.connection, Way::Down);
         self.meet(Late::Down(to, reply), fate, lane);
     }
@@ -384,13 +382,12 @@ impl Hub {
     }
 
     fn fact(&mut self, fact: &Fact) {
-        if let Fact::Stored { batch: None, .. } = fact {
-            self.tally.plain_stored += 1;
-        }
+        self.tally.note(fact);
         if let Some(event) = Event::of_fact(fact, |batch| self.number(batch)) {
             self.tell(&event);
         }
-        self.front.fact(&self.server, fact);
+        self.front
+            .fact(self.now, &self.server, fact, &mut self.ports);
     }
 
     fn fate(&mut self, publisher: PublisherId, kind: FrameKind) -> Fate {

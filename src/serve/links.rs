@@ -130,7 +130,7 @@ impl Late {
                 let (batch, operation, sequence) = publish.frame()?;
                 Some((batch, Some(operation), sequence))
             }
-            Self::Down(to, reply) => Some((batch_of(*to)?, None, about(ControlFrame::from(reply)))),
+            Self::Down(to, reply) => Some((batch_of(*to)?, None, about(ControlFrame::of(reply)?))),
             Self::Up(..) | Self::Answer(..) => None,
         }
     }

@@ -1,11 +1,12 @@
 //! What a served model saw, in numbers.
 //!
-//! Leans on `event`.
+//! Leans on `event`, and on the facts of `server`.
 
 use serde::Serialize;
 
 use crate::event::{DropCause, Event, Observer};
 use crate::machine::Time;
+use crate::server::message::{AtomicFact, Fact};
 
 /// Counts of one run. Messages are those of fast batches unless said otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -22,6 +23,12 @@ pub struct Tally {
     pub api_calls: u64,
     /// Plain messages stored.
     pub plain_stored: u64,
+    /// Messages stored with atomic batches.
+    pub atomic_stored: u64,
+    /// Atomic batches committed.
+    pub atomic_committed: u64,
+    /// Atomic batches that ended without a commit: refused, abandoned, or dropped with their stream.
+    pub atomic_failed: u64,
     /// Batches opened.
     pub batches: u64,
     /// Batches forgotten because nothing came.
@@ -61,6 +68,25 @@ pub struct Frames {
     pub pub_acks: u64,
     /// Errors in place of a PubAck.
     pub refusals: u64,
+}
+
+impl Tally {
+    /// Counts what no event tells.
+    pub(super) const fn note(&mut self, fact: &Fact) {
+        let count = match fact {
+            Fact::Stored { batch: None, .. } => &mut self.plain_stored,
+            Fact::Atomic(AtomicFact::Stored { .. }) => &mut self.atomic_stored,
+            Fact::Atomic(AtomicFact::Forgotten { committed, .. }) => {
+                if *committed {
+                    &mut self.atomic_committed
+                } else {
+                    &mut self.atomic_failed
+                }
+            }
+            _ => return,
+        };
+        *count += 1;
+    }
 }
 
 impl Observer for Tally {

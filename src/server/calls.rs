@@ -70,7 +70,7 @@ impl Server {
                 "stream configuration for create can not be sealed",
             ));
         }
-        let config = config.clone().complete(self.model.api_level)?;
+        let config = config.clone().complete(self.model.version)?;
         if let Some(stream) = self.stream(&config.name) {
             if *stream.config() == config {
                 return Ok(ApiAnswer::Existing(Box::new(info(now, stream))));
@@ -97,12 +97,12 @@ impl Server {
     }
 
     fn update(&mut self, now: Time, config: &StreamConfig, out: &mut dyn Sink<Action>) -> Answer {
-        let level = self.model.api_level;
+        let version = self.model.version;
         self.index(&config.name)?;
         self.check_subjects(config)?;
         let host = self.host_mut(&config.name)?;
         host.with_facts(out, |stream, effects| {
-            stream.update(config.clone(), level, effects)
+            stream.update(config.clone(), version, effects)
         })?;
         let answer = ApiAnswer::Stream(Box::new(info(now, &host.stream)));
         self.route_again();
@@ -143,7 +143,7 @@ impl Server {
             memory_bytes: bytes(Storage::Memory),
             storage_bytes: bytes(Storage::File),
             streams: self.streams().count() as u64,
-            api_level: self.model.api_level,
+            api_level: self.model.version.api_level(),
         }
     }
 

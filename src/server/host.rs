@@ -5,9 +5,11 @@
 
 use std::collections::VecDeque;
 
-use super::message::{Control, Fact, Publish, Reply, ReplyTo};
+use super::message::{AtomicCommit, AtomicFact, Control, Fact, Publish, Reply, ReplyTo};
+use super::model::Switches;
 use super::{Action, ServerModel, Source};
 use crate::machine::{Sink, Time};
+use crate::nats::BatchSequence;
 use crate::stream::{Effect, Stream, Surroundings};
 
 const KIBIBYTE: u64 = 1_024;
@@ -26,10 +28,9 @@ impl Slice {
     fn push(&mut self, publish: Publish) {
         let bytes = u64::from(publish.wire_bytes);
         self.bytes += bytes;
-        if stores(&publish) {
-            self.writes += 1;
-            self.write_bytes += bytes;
-        }
+        let writes = writes(&publish);
+        self.writes += writes;
+        self.write_bytes += writes * bytes;
         self.messages.push(publish);
     }
 
@@ -41,11 +42,17 @@ impl Slice {
     }
 }
 
-const fn stores(publish: &Publish) -> bool {
+/// How often a message is written if nothing speaks against it. One of an atomic batch is written as
+/// it is staged and once more at the commit; both are charged as it arrives.
+const fn writes(publish: &Publish) -> u64 {
     match publish.control {
-        Control::Plain => true,
-        Control::BadPattern | Control::BadBatchId => false,
-        Control::Fast { operation, .. } => operation.stores(),
+        Control::Plain => 1,
+        Control::BadPattern | Control::BadBatchId | Control::BadAtomicId => 0,
+        Control::Fast { operation, .. } => operation.stores() as u64,
+        Control::Atomic { commit, .. } => match commit {
+            AtomicCommit::No | AtomicCommit::Store => 2,
+            AtomicCommit::Eob | AtomicCommit::Unknown => 0,
+        },
     }
 }
 
@@ -90,8 +97,10 @@ impl Host {
         }
     }
 
-    pub(super) const fn open_batches(&self) -> u32 {
-        self.stream.open_batches()
+    /// Batches registered: fast ones, and atomic ones.
+    pub(super) fn open_batches(&self) -> (u32, u32) {
+        let stream = &self.stream;
+        (stream.open_batches(), stream.open_atomic_batches())
     }
 
     pub(super) const fn turn_end(&self) -> Time {
@@ -185,12 +194,13 @@ impl Host {
     }
 
     /// Forgets idle batches.
-    pub(super) fn expire(&mut self, now: Time, out: &mut dyn Sink<Action>) {
+    pub(super) fn expire(&mut self, now: Time, switches: Switches, out: &mut dyn Sink<Action>) {
         let mut effects = Effects {
             queue: &mut self.out,
             out,
         };
-        self.stream.expire(now, &mut effects);
+        self.stream
+            .expire(now, switches.fast.idle_advisory, &mut effects);
     }
 
     /// Does something to the stream that has facts for effects.
@@ -249,12 +259,32 @@ impl Host {
 
 /// The queue is full: the message is lost, and its sender hears so at once, past the out-queue.
 fn overflow(publish: &Publish, out: &mut dyn Sink<Action>) {
-    if let Some((batch, operation, sequence)) = publish.frame() {
-        out.emit(Action::Fact(Fact::Overflowed {
+    match publish.control {
+        Control::Fast {
             batch,
             operation,
             sequence,
-        }));
+            ..
+        } => out.emit(Action::Fact(Fact::Overflowed {
+            batch,
+            operation,
+            sequence,
+        })),
+        Control::Atomic {
+            batch,
+            sequence,
+            commit: AtomicCommit::No | AtomicCommit::Store | AtomicCommit::Unknown,
+            ..
+        } => out.emit(Action::Fact(Fact::Atomic(AtomicFact::Dropped {
+            batch,
+            sequence: BatchSequence(u64::from(sequence)),
+            payload: publish.payload,
+        }))),
+        Control::Plain
+        | Control::BadPattern
+        | Control::BadBatchId
+        | Control::BadAtomicId
+        | Control::Atomic { .. } => {}
     }
     if let Some(to) = publish.reply {
         let reply = Reply::TooManyRequests;

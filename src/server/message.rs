@@ -4,6 +4,6 @@
 //! Leans on `batch`.
 
 pub use crate::batch::message::{
-    BatchHandle, ConnectionId, Control, Fact, Payload, Publish, Reply, ReplyTo, StreamNumber,
-    SubjectId,
+    AbandonReason, AtomicCommit, AtomicFact, AtomicSequence, BatchHandle, ConnectionId, Control,
+    Fact, Membership, Payload, Publish, Reply, ReplyTo, StreamNumber, SubjectId,
 };

@@ -9,63 +9,23 @@ mod calls;
 pub mod front;
 mod host;
 pub mod message;
+mod model;
 pub mod stamp;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use crate::batch::atomic::staging::Rules;
 use crate::batch::fast::flow::{EvenShare, Policy};
-use crate::batch::fast::ingest::BatchDefects;
-use crate::batch::fast::table::Limits;
+use crate::batch::limits::Limits;
 use crate::machine::{Machine, Sink, Time};
-use crate::net::disk::Disk;
 use crate::stream::subjects::{Subjects, matches};
 use crate::stream::{Stream, Surroundings};
 use api::{ApiAnswer, ApiCall, ApiFailure, ApiRequest};
 use host::Host;
 use message::{Fact, Publish, Reply, ReplyTo, StreamNumber, SubjectId};
-
-/// What the modelled server is like.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct ServerModel {
-    /// Highest API level: 5 on 2.15.
-    pub api_level: u32,
-    /// Flow shared by the fast batches of a stream.
-    pub flow_total: u16,
-    /// Idle time after which a batch is forgotten.
-    pub batch_idle_timeout: Time,
-    /// Most fast batches per stream.
-    pub batches_per_stream: u32,
-    /// Most fast batches per server.
-    pub batches_per_server: u32,
-    /// Most messages in the ingest queue.
-    pub ingest_messages: u32,
-    /// Most bytes in the ingest queue.
-    pub ingest_bytes: u64,
-    /// Loop time for each message.
-    pub message_cost: Time,
-    /// Loop time for each KiB of a message.
-    pub kibibyte_cost: Time,
-    /// Time of an API call.
-    pub api_cost: Time,
-    /// The disk under file stores.
-    pub disk: Disk,
-    /// Bugs switched on.
-    pub defects: BTreeSet<ServerDefect>,
-}
-
-/// Bugs of the server half, for judges to find.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum ServerDefect {
-    /// Acks a full flow interval before it is stored.
-    AckBeforeStore,
-    /// The PubAck counts one message too many.
-    PubAckCountsOneMore,
-    /// Each hundredth message of a batch is stored twice.
-    StoreTwice,
-    /// Every second flow ack only is sent.
-    AckHalfAsOften,
-}
+use model::Switches;
+pub use model::{ServerDefect, ServerModel};
 
 /// What happens to the server.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -117,26 +77,6 @@ pub enum Action {
     Fact(Fact),
 }
 
-/// nats-server 2.15.1 with its defaults, on a disk that syncs in the background.
-impl Default for ServerModel {
-    fn default() -> Self {
-        Self {
-            api_level: 5,
-            flow_total: 500,
-            batch_idle_timeout: Time::from_secs(10),
-            batches_per_stream: 1_000,
-            batches_per_server: 50_000,
-            ingest_messages: 100_000,
-            ingest_bytes: 128 << 20,
-            message_cost: Time::from_nanos(3_600),
-            kibibyte_cost: Time::from_nanos(2_300),
-            api_cost: Time::from_micros(200),
-            disk: Disk::new(Time::from_nanos(700), 1_000_000_000, Time::ZERO),
-            defects: BTreeSet::new(),
-        }
-    }
-}
-
 /// An API call that waits for its turn.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Call {
@@ -168,21 +108,14 @@ pub struct Server {
     /// Hosts that wait for [`Input::Chosen`], in the order in which they asked.
     choosing: VecDeque<u32>,
     /// The model's defects, looked up once.
-    defects: BatchDefects,
-    store_twice: bool,
+    switches: Switches,
 }
 
 impl Server {
     /// A server without streams.
     pub fn new(model: ServerModel) -> Self {
-        let has = |defect| model.defects.contains(&defect);
         Self {
-            defects: BatchDefects {
-                ack_before_store: has(ServerDefect::AckBeforeStore),
-                count_one_more: has(ServerDefect::PubAckCountsOneMore),
-                ack_half_as_often: has(ServerDefect::AckHalfAsOften),
-            },
-            store_twice: has(ServerDefect::StoreTwice),
+            switches: Switches::of(&model),
             model,
             subjects: Subjects::default(),
             routes: Vec::new(),
@@ -326,25 +259,39 @@ impl Server {
 
     /// Ends the turn of a host: its slice of messages goes into the stream.
     fn end_turn(&mut self, now: Time, index: u32, out: &mut dyn Sink<Action>) {
-        let everywhere: u32 = self.hosts.iter().flatten().map(Host::open_batches).sum();
+        let hosts = self.hosts.iter().flatten();
+        let (fast, atomic) = hosts.map(Host::open_batches).fold((0, 0), add);
         let Some(Some(host)) = self.hosts.get_mut(index as usize) else {
             return;
         };
+        let own = host.open_batches();
+        let model = &self.model;
         let around = Surroundings {
             now,
             subjects: &self.subjects,
-            api_level: self.model.api_level,
+            api_level: model.version.api_level(),
             limits: Limits {
-                per_stream: self.model.batches_per_stream,
-                per_server: self.model.batches_per_server,
-                elsewhere: everywhere - host.open_batches(),
+                per_stream: model.batches_per_stream,
+                per_server: model.batches_per_server,
+                elsewhere: fast - own.0,
             },
+            staging: Rules {
+                limits: Limits {
+                    per_stream: model.atomic_batches_per_stream,
+                    per_server: model.atomic_batches_per_server,
+                    elsewhere: atomic - own.1,
+                },
+                messages_max: u64::from(model.atomic_batch_messages),
+                defects: self.switches.staging,
+            },
+            atomic_defects: self.switches.atomic,
             policy: Policy::EvenShare(EvenShare {
-                total: self.model.flow_total,
+                total: model.flow_total,
             }),
-            ingest_permille: host.ingest_permille(&self.model),
-            defects: self.defects,
-            store_twice: self.store_twice,
+            ingest_permille: host.ingest_permille(model),
+            defects: self.switches.fast,
+            store_twice: self.switches.store_twice,
+            plain_size_late: self.switches.plain_size_late,
         };
         if host.end_turn(now, &around, &self.model, out) {
             self.choosing.push_back(index);
@@ -402,6 +349,10 @@ impl Server {
     }
 }
 
+fn add(one: (u32, u32), other: (u32, u32)) -> (u32, u32) {
+    (one.0 + other.0, one.1 + other.1)
+}
+
 /// What comes up in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Due {
@@ -442,7 +393,7 @@ impl Machine for Server {
             match due {
                 Due::Timers(index) => {
                     if let Some(Some(host)) = self.hosts.get_mut(index as usize) {
-                        host.expire(at, out);
+                        host.expire(at, self.switches, out);
                     }
                 }
                 Due::Turn(index) => self.end_turn(at, index, out),

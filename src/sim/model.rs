@@ -7,7 +7,7 @@ use super::host::Group;
 use crate::batch::fast::publisher;
 use crate::load::publisher_settings;
 use crate::modelled;
-use crate::scenario::{Defect, Lane, Publishers, Settings};
+use crate::scenario::{Defect, Lane, ModelledVersion, Publishers, Settings};
 use crate::server::Server;
 
 /// The server of a file, with its stream.
@@ -31,9 +31,12 @@ pub(super) fn group(group: &Publishers, settings: &Settings) -> Group {
     }
 }
 
-/// Bugs switched on in publishers of our own.
+/// What a file changes in publishers of our own: bugs, and what its server does not bear.
 #[derive(Clone, Copy)]
 pub(super) struct PublisherDefects {
+    /// To a 2.14 a ping before the first reply is a batch of its own: a client does without there, as
+    /// it does in a live run.
+    early_pings: bool,
     ignores_gate: bool,
     waits_for_ever: bool,
 }
@@ -43,7 +46,12 @@ impl PublisherDefects {
     pub(super) fn of(settings: &Settings) -> Self {
         let server = settings.server.as_ref();
         let defects = server.map_or(&[][..], |server| &server.defects);
+        let version = server.map_or_else(ModelledVersion::default, |server| server.version);
         Self {
+            early_pings: match version {
+                ModelledVersion::V2_14_0 | ModelledVersion::V2_14_6 => false,
+                ModelledVersion::V2_15_1 => true,
+            },
             ignores_gate: defects.contains(&Defect::PublisherIgnoresGate),
             waits_for_ever: defects.contains(&Defect::PublisherWaitsForEver),
         }
@@ -52,6 +60,7 @@ impl PublisherDefects {
     /// What a publisher of `group` runs with.
     pub(super) fn settings(self, group: &Publishers) -> publisher::Settings {
         let mut settings = publisher_settings(group);
+        settings.profile.ping_while_opening &= self.early_pings;
         settings.profile.ignores_gate = self.ignores_gate;
         settings.profile.waits_for_ever = self.waits_for_ever;
         settings

@@ -250,7 +250,9 @@ impl<'a> World<'a> {
         let answered = self
             .server
             .answers_inside()
-            .any(|(to, reply)| of_batch(*to) && waiting.is_released_by(&reply.into()));
+            .filter(|(to, _)| of_batch(*to))
+            .filter_map(|(_, reply)| ControlFrame::of(reply))
+            .any(|frame| waiting.is_released_by(&frame));
         !(on_links || in_server || answered)
     }
 
@@ -310,7 +312,9 @@ impl Sink<Action> for ServerSink<'_, '_> {
 impl ServerSink<'_, '_> {
     fn send(&mut self, to: ReplyTo, reply: &Reply) {
         let batch = BatchNumber(to.tag as u32);
-        let frame = ControlFrame::from(reply);
+        let Some(frame) = ControlFrame::of(reply) else {
+            return;
+        };
         self.fabric.tell(&Event::sent(batch, frame));
         self.fabric
             .send_down(PublisherId(to.connection.0), batch, frame);

@@ -1,8 +1,9 @@
 //! The checks of a message's headers and of room in the stream, before it goes in.
 //!
 //! The order differs between a message of a batch and a plain publish, as on a single nats-server.
-//! Leans on `ask`.
+//! Leans on `ask` and `ahead`.
 
+use super::ahead::Ahead;
 use super::ask::{self, Asked, Rollup};
 use super::config::{Discard, Retention, StreamConfig};
 use super::subjects::{self, Subjects};
@@ -50,13 +51,20 @@ impl Stream {
         }
     }
 
-    /// The checks of a message of a fast batch whose sequence is accepted.
-    pub(super) fn check_fast(
+    fn check_bytes(&self, header_bytes: u32, payload_bytes: u32) -> Checked {
+        self.check_size(header_bytes, payload_bytes)?;
+        check_header_bytes(header_bytes)
+    }
+
+    /// The checks of a message of a batch: of a fast one whose sequence is accepted, or of an atomic
+    /// one at its commit, with what the batch has `ahead` of it.
+    pub(super) fn check_batched(
         &mut self,
         around: &Surroundings<'_>,
         publish: &Publish,
         asked: &Asked<'_>,
         header_bytes: u32,
+        ahead: Option<&Ahead>,
     ) -> Checked {
         if publish.headers.is_some() {
             check_header_bytes(header_bytes)?;
@@ -67,15 +75,17 @@ impl Stream {
                 }
                 check_ttl_value(ttl)?;
             }
+            check_duplicate_ahead(asked, ahead)?;
             self.check_duplicate(around, asked)?;
-            self.check_last_sequence(asked)?;
-            self.check_last_subject_sequence(around.subjects, publish.subject, asked)?;
+            self.check_last_sequence_of_batch(asked, ahead)?;
+            self.check_last_subject_sequence(around.subjects, publish.subject, asked, ahead)?;
             self.check_rollup(asked)?;
+            check_rollup_ahead(publish.subject, asked, ahead)?;
         }
-        self.check_room(around.subjects, publish, asked, header_bytes)
+        self.check_room(around.subjects, publish, asked, header_bytes, ahead)
     }
 
-    /// The checks of a plain publish.
+    /// The checks of a plain publish, its size among them.
     pub(super) fn check_plain(
         &mut self,
         around: &Surroundings<'_>,
@@ -83,18 +93,24 @@ impl Stream {
         asked: &Asked<'_>,
         header_bytes: u32,
     ) -> Checked {
+        let bytes = publish.payload.bytes;
+        if !around.plain_size_late {
+            self.check_bytes(header_bytes, bytes)?;
+        }
         if publish.headers.is_some() {
-            check_header_bytes(header_bytes)?;
             self.check_expected_stream(asked)?;
             // One that is no time at all comes up later.
             if asked.ttl.is_some_and(ask::ttl_is_valid) && !self.config.allow_msg_ttl {
                 return Err(ErrorCode::TtlDisabled.into());
             }
-            self.check_last_subject_sequence(around.subjects, publish.subject, asked)?;
-            self.check_last_sequence(asked)?;
+            self.check_last_subject_sequence(around.subjects, publish.subject, asked, None)?;
+            check_last_sequence(asked, self.log.last().0)?;
             self.check_duplicate(around, asked)?;
             self.check_last_message_id(asked)?;
             self.check_rollup(asked)?;
+        }
+        if around.plain_size_late {
+            self.check_bytes(header_bytes, bytes)?;
         }
         if self.config.retention == Retention::Interest {
             // Nobody is interested: the store, which checks the rest, never sees the message.
@@ -120,14 +136,17 @@ impl Stream {
         known.map_or(Ok(()), |at| Err(Hindrance::Duplicate(at)))
     }
 
-    fn check_last_sequence(&self, asked: &Asked<'_>) -> Checked {
-        let last = self.log.last().0;
-        match asked.last_sequence {
-            Some(text) if ask::sequence(text) != last => {
-                refuse(ErrorCode::WrongLastSequence, Detail::Number(last))
-            }
-            _ => Ok(()),
+    /// Compared with where the message would go. Behind others of an atomic batch even the right
+    /// number is refused.
+    fn check_last_sequence_of_batch(&self, asked: &Asked<'_>, ahead: Option<&Ahead>) -> Checked {
+        let Some(ahead) = ahead else {
+            return check_last_sequence(asked, self.log.last().0.max(self.shifted_last));
+        };
+        check_last_sequence(asked, self.log.last().0 + ahead.messages())?;
+        if asked.last_sequence.is_some() && ahead.messages() > 0 {
+            return Err(ErrorCode::WrongLastSequenceConstant.into());
         }
+        Ok(())
     }
 
     fn check_last_subject_sequence(
@@ -135,6 +154,7 @@ impl Stream {
         subjects: &Subjects,
         subject: SubjectId,
         asked: &Asked<'_>,
+        ahead: Option<&Ahead>,
     ) -> Checked {
         let Some(expected) = asked.last_subject_sequence else {
             return if asked.subject_filter.is_some() {
@@ -143,6 +163,16 @@ impl Stream {
                 Ok(())
             };
         };
+        if let Some(ahead) = ahead {
+            // By its text alone: a filter with wildcards meets no subject.
+            let meant = match asked.subject_filter {
+                None => Some(subject),
+                Some(filter) => subjects.find(filter),
+            };
+            if meant.is_some_and(|meant| ahead.messages_of(meant) > 0) {
+                return Err(ErrorCode::WrongLastSequenceConstant.into());
+            }
+        }
         let last = asked.subject_filter.map_or_else(
             || self.last_of(subject),
             |filter| self.last_under(subjects, filter),
@@ -210,23 +240,28 @@ impl Stream {
         publish: &Publish,
         asked: &Asked<'_>,
         header_bytes: u32,
+        ahead: Option<&Ahead>,
     ) -> Checked {
         if self.config.discard != Discard::New {
             return Ok(());
         }
+        let subject = publish.subject;
+        let (messages, bytes, of_subject) = ahead.map_or((0, 0, 0), |ahead| {
+            (ahead.messages(), ahead.bytes(), ahead.messages_of(subject))
+        });
         if let Some(limit) = StreamConfig::limit(self.config.max_msgs)
-            && self.log.messages() >= limit
+            && self.log.messages() + messages >= limit
         {
             return refuse_text(ErrorCode::StoreFailed, MESSAGES);
         }
         if let Some(limit) = StreamConfig::limit(self.config.max_bytes)
-            && self.log.bytes() + self.record_bytes(subjects, publish, header_bytes) > limit
+            && self.log.bytes() + bytes + self.record_bytes(subjects, publish, header_bytes) > limit
         {
             return refuse_text(ErrorCode::StoreFailed, BYTES);
         }
         if self.config.discard_new_per_subject
             && asked.rollup.is_none()
-            && self.is_subject_full(publish.subject)
+            && self.is_subject_full(subject, of_subject)
         {
             return refuse_text(ErrorCode::StoreFailed, SUBJECT);
         }
@@ -235,7 +270,7 @@ impl Stream {
 
     /// Room under `discard: new`, as the store counts it: a message that replaces the oldest of its
     /// subject may come in where no further one could.
-    fn check_room_at_store(
+    pub(super) fn check_room_at_store(
         &mut self,
         subjects: &Subjects,
         publish: &Publish,
@@ -245,7 +280,7 @@ impl Stream {
         if self.config.discard != Discard::New {
             return Ok(());
         }
-        let full = self.is_subject_full(publish.subject);
+        let full = self.is_subject_full(publish.subject, 0);
         if full && self.config.discard_new_per_subject && asked.rollup.is_none() {
             return refuse_text(ErrorCode::StoreFailed, SUBJECT);
         }
@@ -265,15 +300,22 @@ impl Stream {
         Ok(())
     }
 
-    fn is_subject_full(&self, subject: SubjectId) -> bool {
+    /// Whether a subject has no room behind so many messages that are ahead of the log.
+    fn is_subject_full(&self, subject: SubjectId, ahead: u64) -> bool {
         let count = self
             .subjects
             .get(subject.0 as usize)
             .map_or(0, |state| state.count);
-        StreamConfig::limit(self.config.max_msgs_per_subject).is_some_and(|limit| count >= limit)
+        StreamConfig::limit(self.config.max_msgs_per_subject)
+            .is_some_and(|limit| count + ahead >= limit)
     }
 
-    fn record_bytes(&self, subjects: &Subjects, publish: &Publish, header_bytes: u32) -> u64 {
+    pub(super) fn record_bytes(
+        &self,
+        subjects: &Subjects,
+        publish: &Publish,
+        header_bytes: u32,
+    ) -> u64 {
         let subject = subjects.text(publish.subject).len() as u32;
         self.log
             .record_bytes(subject, header_bytes, publish.payload.bytes)
@@ -307,6 +349,39 @@ fn check_header_bytes(bytes: u32) -> Checked {
         Err(ErrorCode::HeaderTooBig.into())
     } else {
         Ok(())
+    }
+}
+
+/// Whether a message id comes twice in an atomic batch.
+fn check_duplicate_ahead(asked: &Asked<'_>, ahead: Option<&Ahead>) -> Checked {
+    match (asked.message_id, ahead) {
+        (Some(id), Some(ahead)) if ahead.has_id(id) => Err(ErrorCode::AtomicDuplicate.into()),
+        _ => Ok(()),
+    }
+}
+
+fn check_last_sequence(asked: &Asked<'_>, last: u64) -> Checked {
+    match asked.last_sequence {
+        Some(text) if ask::sequence(text) != last => {
+            refuse(ErrorCode::WrongLastSequence, Detail::Number(last))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A message of an atomic batch replaces nothing of its own batch.
+fn check_rollup_ahead(subject: SubjectId, asked: &Asked<'_>, ahead: Option<&Ahead>) -> Checked {
+    let (Some(rollup), Some(ahead)) = (asked.rollup.and_then(Rollup::parse), ahead) else {
+        return Ok(());
+    };
+    match rollup {
+        Rollup::Subject if ahead.messages_of(subject) > 0 => {
+            refuse_text(ErrorCode::RollupFailed, "batch rollup sub invalid")
+        }
+        Rollup::All if ahead.messages() > 0 => {
+            refuse_text(ErrorCode::RollupFailed, "batch rollup all invalid")
+        }
+        Rollup::Subject | Rollup::All => Ok(()),
     }
 }
 

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::failure::ApiFailure;
 use crate::machine::Time;
 use crate::nats::error_code::ErrorCode;
+use crate::nats::version::ServerVersion;
 
 /// Where a stream keeps its messages.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
@@ -198,11 +199,11 @@ impl StreamConfig {
         }
     }
 
-    /// The configuration with every default filled in, as a server of API level `level` keeps it.
+    /// The configuration with every default filled in, as a server of this version keeps it.
     ///
     /// # Errors
     /// As the server refuses it: batches on a mirror, an unlawful mixture of features.
-    pub fn complete(mut self, level: u32) -> Result<Self, ApiFailure> {
+    pub fn complete(mut self, version: ServerVersion) -> Result<Self, ApiFailure> {
         self.check()?;
         for limit in [
             &mut self.max_consumers,
@@ -237,11 +238,10 @@ impl StreamConfig {
         self.other
             .entry("mirror_direct".to_owned())
             .or_insert(Value::Bool(false));
-        let version = if level >= 5 { "2.15.1" } else { "2.14.6" };
         for (key, value) in [
-            ("_nats.level", level.to_string()),
+            ("_nats.level", version.api_level().to_string()),
             ("_nats.req.level", self.required_level().to_string()),
-            ("_nats.ver", version.to_owned()),
+            ("_nats.ver", version.to_string()),
         ] {
             self.metadata.insert(key.to_owned(), value);
         }
@@ -309,12 +309,12 @@ impl StreamConfig {
     ///
     /// # Errors
     /// As the server refuses it: what cannot change, and all that [`StreamConfig::complete`] refuses.
-    pub fn replace(self, current: &Self, level: u32) -> Result<Self, ApiFailure> {
+    pub fn replace(self, current: &Self, version: ServerVersion) -> Result<Self, ApiFailure> {
         let mut next = self;
         if next.subjects.is_empty() && next.mirror.is_none() {
             next.subjects.clone_from(&current.subjects);
         }
-        let mut next = next.complete(level)?;
+        let mut next = next.complete(version)?;
         let workqueue = |config: &Self| config.retention == Retention::Workqueue;
         let wrong = if next.storage != current.storage {
             "stream configuration update can not change storage type"
@@ -360,7 +360,9 @@ mod tests {
             ..StreamConfig::default()
         };
         change(&mut config);
-        config.complete(5).map_err(|failure| failure.number)
+        config
+            .complete(ServerVersion::default())
+            .map_err(|failure| failure.number)
     }
 
     /// ADR-50 [stream.mirror.atomic, stream.mirror.fast]

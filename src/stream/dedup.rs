@@ -9,6 +9,11 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::machine::Time;
 use crate::nats::StreamSequence;
 
+/// What stands for a message id.
+pub(super) fn digest(id: &str) -> u128 {
+    xxh3_128(id.as_bytes())
+}
+
 /// Message ids by digest, each with the sequence that it was stored at.
 ///
 /// An id is kept as 128 bits of its hash: a million million ids meet by chance once in 10^14 runs.
@@ -42,12 +47,12 @@ impl DedupWindow {
         if self.sequences.is_empty() {
             return None;
         }
-        self.sequences.get(&xxh3_128(id.as_bytes())).copied()
+        self.sequences.get(&digest(id)).copied()
     }
 
     /// Remembers an id that [`DedupWindow::find`] did not know.
     pub fn insert(&mut self, now: Time, id: &str, sequence: StreamSequence) {
-        let key = xxh3_128(id.as_bytes());
+        let key = digest(id);
         self.sequences.insert(key, sequence);
         self.ages.push_back((now, key));
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::ask::{self, Asked};
 use super::check::{Hindrance, header_bytes};
-use super::keep::Incoming;
+use super::keep::{Incoming, Sender};
 use super::{BatchOrigins, Effect, Stream, Surroundings};
 use crate::batch::fast::flow::Pressure;
 use crate::batch::fast::ingest::{Answer, Ingest, Next, Rules};
@@ -74,7 +74,7 @@ impl Stream {
         match publish.control {
             Control::Plain => self.take_plain(publish, asked, header_bytes, around, out),
             Control::BadPattern | Control::BadBatchId => {
-                let error = match self.check_before_batch(publish, header_bytes) {
+                let error = match self.check_before_fast(publish, header_bytes) {
                     Err(error) => error,
                     Ok(()) if publish.control == Control::BadPattern => {
                         ErrorCode::BatchPattern.into()
@@ -99,6 +99,12 @@ impl Stream {
                 };
                 self.take_fast(publish, fast, asked, header_bytes, around, out);
             }
+            Control::BadAtomicId => self.take_bad_atomic_id(publish, out),
+            Control::Atomic { .. } => {
+                if let Some(member) = publish.control.membership() {
+                    self.take_atomic(publish, member, asked, around, out);
+                }
+            }
         }
     }
 
@@ -113,14 +119,13 @@ impl Stream {
         let checked = if self.config.sealed {
             Err(ErrorCode::Sealed.into())
         } else {
-            self.check_size(header_bytes, publish.payload.bytes)
-                .and_then(|()| self.check_plain(around, publish, asked, header_bytes))
+            self.check_plain(around, publish, asked, header_bytes)
         };
         let (sequence, duplicate) = match checked {
             Ok(()) => {
                 let message = Incoming {
                     subject: publish.subject,
-                    batch: None,
+                    sender: Sender::Plain,
                     sequence: BatchSequence(0),
                     payload: publish.payload,
                     headers: publish.headers.as_ref(),
@@ -151,8 +156,19 @@ impl Stream {
         }
     }
 
-    /// The checks that touch no batch: a message that fails one consumes no batch sequence.
-    fn check_before_batch(&self, publish: &Publish, header_bytes: u32) -> Result<(), ApiError> {
+    fn check_before_fast(&self, publish: &Publish, header_bytes: u32) -> Result<(), ApiError> {
+        let allowed = (self.config.allow_batched, ErrorCode::BatchDisabled);
+        self.check_before_batch(publish, header_bytes, allowed)
+    }
+
+    /// The checks that touch no batch: a message that fails one consumes no batch sequence. The last
+    /// is whether the stream takes such batches.
+    pub(super) fn check_before_batch(
+        &self,
+        publish: &Publish,
+        header_bytes: u32,
+        (is_allowed, disabled): (bool, ErrorCode),
+    ) -> Result<(), ApiError> {
         if self.config.sealed {
             return Err(ErrorCode::Sealed.into());
         }
@@ -160,10 +176,11 @@ impl Stream {
         {
             return Err(error);
         }
-        if !self.config.allow_batched {
-            return Err(ErrorCode::BatchDisabled.into());
+        if is_allowed {
+            Ok(())
+        } else {
+            Err(disabled.into())
         }
-        Ok(())
     }
 
     fn take_fast(
@@ -175,7 +192,7 @@ impl Stream {
         around: &Surroundings<'_>,
         out: &mut impl Sink<Effect>,
     ) {
-        if let Err(error) = self.check_before_batch(publish, header_bytes) {
+        if let Err(error) = self.check_before_fast(publish, header_bytes) {
             return self.refuse(publish, error, out);
         }
         let slot = match self.find_or_open(fast, around, out) {
@@ -233,15 +250,15 @@ impl Stream {
         if let Some(slot) = self.batches.find(fast.batch) {
             return Ok(slot);
         }
-        // A server before 2.15 lets a ping with sequence 1 open a batch: the switch belongs here.
-        if fast.sequence != BatchSequence(1) || fast.operation == Operation::Ping {
+        let may_open = fast.operation != Operation::Ping || around.defects.ping_opens;
+        if fast.sequence != BatchSequence(1) || !may_open {
             return Err(ErrorCode::BatchUnknown);
         }
         if self.batches.is_full(around.limits) {
             return Err(ErrorCode::BatchInFlight);
         }
         let mut rules = self.rules(around);
-        rules.pressure.open += 1;
+        rules.pressure.open += u32::from(!around.defects.uncounted_at_open);
         let ingest = Ingest::open(fast.flow, fast.gap, rules);
         let flow = ingest.flow();
         let slot = self
@@ -266,7 +283,7 @@ impl Stream {
         out: &mut impl Sink<Effect>,
     ) -> bool {
         let header_bytes = header_bytes(publish);
-        let checked = self.check_fast(around, publish, asked, header_bytes);
+        let checked = self.check_batched(around, publish, asked, header_bytes, None);
         let late = self.check_last_message_id(asked);
         let rules = self.rules(around);
         let stored = match (&checked, &late) {
@@ -323,7 +340,7 @@ impl Stream {
     ) -> StreamSequence {
         let message = Incoming {
             subject: publish.subject,
-            batch: Some((fast.batch, slot)),
+            sender: Sender::Fast(fast.batch, slot),
             sequence: fast.sequence,
             payload: publish.payload,
             headers: publish.headers.as_ref(),
@@ -388,7 +405,7 @@ fn rejected(fast: Fast, code: ErrorCode) -> Effect {
 
 /// The message as it goes on once its required API level is met: without that header, and without
 /// a header block if no other is left.
-fn without_level(publish: &Publish, headers: &Headers) -> Publish {
+pub(super) fn without_level(publish: &Publish, headers: &Headers) -> Publish {
     let mut headers = headers.clone();
     headers.remove(REQUIRED_API_LEVEL);
     let left = !headers.lines().is_empty();

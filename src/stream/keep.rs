@@ -19,10 +19,21 @@ use crate::nats::{BatchSequence, StreamSequence};
 #[derive(Clone, Debug)]
 pub(super) struct Incoming<'a> {
     pub(super) subject: SubjectId,
-    pub(super) batch: Option<(BatchHandle, SlotId)>,
+    pub(super) sender: Sender,
     pub(super) sequence: BatchSequence,
     pub(super) payload: Payload,
     pub(super) headers: Option<&'a Arc<Headers>>,
+}
+
+/// What a message is part of.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Sender {
+    /// No batch.
+    Plain,
+    /// A fast batch.
+    Fast(BatchHandle, SlotId),
+    /// An atomic batch, whose messages of this subject have this origin.
+    Atomic(OriginId),
 }
 
 impl Stream {
@@ -185,24 +196,25 @@ impl Stream {
 
     fn origin(&mut self, subjects: &Subjects, message: &Incoming<'_>) -> OriginId {
         let subject = message.subject;
-        let make = Origin {
-            batch: message.batch.map(|(handle, _)| handle),
+        let make = |batch| Origin {
+            batch,
             subject,
-            subject_bytes: 0,
+            subject_bytes: subjects.text(subject).len() as u32,
         };
-        let make = |text: &str| Origin {
-            subject_bytes: text.len() as u32,
-            ..make
+        let (handle, slot) = match message.sender {
+            Sender::Fast(handle, slot) => (handle, slot),
+            Sender::Atomic(origin) => return origin,
+            Sender::Plain => {
+                let known = self.subject_mut(subject).plain;
+                return known.unwrap_or_else(|| {
+                    let id = self.log.origin(make(None));
+                    self.subject_mut(subject).plain = Some(id);
+                    id
+                });
+            }
         };
-        let slot = message.batch.map(|(_, slot)| slot);
-        let own = slot.and_then(|slot| self.batches.get_mut(slot));
-        let Some((_, own)) = own else {
-            let known = self.subject_mut(subject).plain;
-            return known.unwrap_or_else(|| {
-                let id = self.log.origin(make(subjects.text(subject)));
-                self.subject_mut(subject).plain = Some(id);
-                id
-            });
+        let Some((_, own)) = self.batches.get_mut(slot) else {
+            return self.log.origin(make(Some(handle)));
         };
         match own.last {
             Some((last, id)) if last == subject => id,
@@ -210,7 +222,7 @@ impl Stream {
                 let id = match own.others.get(&subject) {
                     Some(id) => *id,
                     None => {
-                        let id = self.log.origin(make(subjects.text(subject)));
+                        let id = self.log.origin(make(Some(handle)));
                         own.others.insert(subject, id);
                         id
                     }

@@ -1,9 +1,11 @@
 //! A stream: its log, its limits, and the checks before a message goes in.
 //!
-//! `intake` takes one message through all of it; `check` and `ask` are the header checks; `keep`
-//! stores and removes; `purge` and `read` answer the API. Leans on `batch`, `machine` and the words of `nats`.
+//! `intake` takes one message through all of it, `atomic` a whole atomic batch; `check`, `ask` and
+//! `ahead` are the header checks; `keep` stores and removes; `purge` and `read` answer the API. Leans on `batch`, `machine` and the words of `nats`.
 
+mod ahead;
 mod ask;
+pub mod atomic;
 mod check;
 pub mod config;
 pub mod dedup;
@@ -18,13 +20,19 @@ pub mod subjects;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::batch::atomic::staging::{Rules as StagingRules, Staging};
 use crate::batch::fast::flow::Policy;
 use crate::batch::fast::ingest::BatchDefects;
-use crate::batch::fast::table::{Limits, Table};
-use crate::batch::message::{Fact, Reply, ReplyTo, StreamNumber, SubjectId};
+use crate::batch::fast::table::Table;
+use crate::batch::limits::Limits;
+use crate::batch::message::{
+    AbandonReason, Fact, Publish, Reply, ReplyTo, StreamNumber, SubjectId,
+};
 use crate::machine::{Sink, Time};
 use crate::nats::StreamSequence;
 use crate::nats::header::Headers;
+use crate::nats::version::ServerVersion;
+use atomic::AtomicDefects;
 use config::{PersistMode, Retention, Storage, StreamConfig};
 use dedup::DedupWindow;
 use failure::ApiFailure;
@@ -40,8 +48,12 @@ pub struct Surroundings<'a> {
     pub subjects: &'a Subjects,
     /// Highest API level of the server.
     pub api_level: u32,
-    /// Most batches in flight.
+    /// Most fast batches in flight.
     pub limits: Limits,
+    /// What atomic batches have in common before their commits.
+    pub staging: StagingRules,
+    /// Bugs that come with atomic batches.
+    pub atomic_defects: AtomicDefects,
     /// How flow is chosen.
     pub policy: Policy,
     /// How full the ingest queue was, in thousandths.
@@ -50,6 +62,8 @@ pub struct Surroundings<'a> {
     pub defects: BatchDefects,
     /// The bug that stores each hundredth message of a batch twice.
     pub store_twice: bool,
+    /// The order of old servers, which look at the size of a plain message after its headers.
+    pub plain_size_late: bool,
 }
 
 /// What handling a message has for effects.
@@ -94,10 +108,13 @@ pub struct Stream {
     /// Headers of the last message stored, for its message id: they outlive the message.
     last_headers: Option<Arc<Headers>>,
     batches: Table<BatchOrigins>,
+    staging: Staging<Publish>,
+    /// The last sequence that messages of fast batches expect, where a defect has it too high.
+    shifted_last: u64,
 }
 
 impl Stream {
-    /// A stream with a complete configuration, whose fast batches are forgotten after
+    /// A stream with a complete configuration, whose batches of both kinds are forgotten after
     /// `batch_timeout` without messages. `number` names it in facts.
     pub fn new(number: StreamNumber, now: Time, config: StreamConfig, batch_timeout: Time) -> Self {
         Self {
@@ -109,6 +126,8 @@ impl Stream {
             dedup: DedupWindow::new(config.dedup_window()),
             last_headers: None,
             batches: Table::new(batch_timeout),
+            staging: Staging::new(batch_timeout),
+            shifted_last: 0,
             config,
         }
     }
@@ -143,6 +162,11 @@ impl Stream {
         self.batches.open()
     }
 
+    /// Atomic batches registered.
+    pub fn open_atomic_batches(&self) -> u32 {
+        self.staging.open()
+    }
+
     /// Subjects that have messages.
     pub fn subject_count(&self) -> u64 {
         self.subjects.iter().filter(|state| state.count > 0).count() as u64
@@ -162,12 +186,15 @@ impl Stream {
     pub fn update(
         &mut self,
         config: StreamConfig,
-        level: u32,
+        version: ServerVersion,
         out: &mut (impl Sink<Effect> + ?Sized),
     ) -> Result<(), ApiFailure> {
-        let config = config.replace(&self.config, level)?;
+        let config = config.replace(&self.config, version)?;
         if !config.allow_batched {
-            self.forget_batches(out);
+            self.forget_fast_batches(out);
+        }
+        if !config.allow_atomic {
+            self.forget_atomic_batches(out);
         }
         self.dedup.set_window(config.dedup_window());
         self.config = config;
@@ -176,8 +203,13 @@ impl Stream {
         Ok(())
     }
 
-    /// Forgets all fast batches, without a word to anybody.
+    /// Forgets all batches, without a word to anybody.
     pub fn forget_batches(&mut self, out: &mut (impl Sink<Effect> + ?Sized)) {
+        self.forget_fast_batches(out);
+        self.forget_atomic_batches(out);
+    }
+
+    fn forget_fast_batches(&mut self, out: &mut (impl Sink<Effect> + ?Sized)) {
         for batch in self.batches.clear() {
             out.emit(Effect::Fact(Fact::BatchForgotten { batch, idle: false }));
         }
@@ -185,13 +217,29 @@ impl Stream {
 
     /// When [`Stream::expire`] is wanted.
     pub fn due(&self) -> Time {
-        self.batches.due()
+        self.batches.due().min(self.staging.due())
     }
 
-    /// Forgets the batches that have been idle for too long.
-    pub fn expire(&mut self, now: Time, out: &mut (impl Sink<Effect> + ?Sized)) {
+    /// Forgets the batches that have been idle for too long; `fast_advisory`: an advisory tells so of
+    /// fast ones, too.
+    pub fn expire(
+        &mut self,
+        now: Time,
+        fast_advisory: bool,
+        out: &mut (impl Sink<Effect> + ?Sized),
+    ) {
         while let Some(batch) = self.batches.expire(now) {
+            if fast_advisory {
+                out.emit(Effect::Fact(Fact::Abandoned {
+                    batch,
+                    stream: self.number,
+                    reason: AbandonReason::Timeout,
+                }));
+            }
             out.emit(Effect::Fact(Fact::BatchForgotten { batch, idle: true }));
+        }
+        while let Some(ended) = self.staging.expire(now) {
+            self.tell_ended(ended, out);
         }
     }
 

@@ -27,7 +27,7 @@ pub struct Rules {
     pub defects: BatchDefects,
 }
 
-/// Bugs that a batch can have, for judges to find.
+/// Bugs that a batch can have: of old servers, or for judges to find.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct BatchDefects {
     /// Acks a full flow interval before it is stored.
@@ -36,6 +36,21 @@ pub struct BatchDefects {
     pub count_one_more: bool,
     /// Every second flow ack only is sent.
     pub ack_half_as_often: bool,
+    /// A ping with sequence 1 opens a batch.
+    pub ping_opens: bool,
+    /// A repeated or lower sequence is told in no gap.
+    pub backward_silent: bool,
+    /// In gap mode ok a repeated or lower sequence sets the batch back.
+    pub rewinds: bool,
+    /// A gap names the last sequence received as the expected one.
+    pub gap_one_too_low: bool,
+    /// In gap mode ok a commit that is refused or a duplicate ends nothing, and a refusal that ends
+    /// the batch does not settle it.
+    pub ok_commit_strands: bool,
+    /// A new batch does not count itself where its first flow is chosen.
+    pub uncounted_at_open: bool,
+    /// An advisory tells of a batch that was forgotten by the idle timeout.
+    pub idle_advisory: bool,
 }
 
 /// What a batch answers to the message in hand.
@@ -64,7 +79,8 @@ pub enum Next {
     Forget,
 }
 
-/// One fast batch. Invariant: `acked <= persisted <= received`.
+/// One fast batch. Invariant, unless it [rewinds](BatchDefects::rewinds): `acked <= persisted <=
+/// received`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Ingest {
     /// Highest batch sequence accepted.
@@ -139,12 +155,11 @@ impl Ingest {
             return Next::Done;
         }
         if sequence != self.received.next() {
-            // A server before 2.15 tells no gap for a repeat: the switch belongs here.
-            out.emit(Answer::Gap(Gap {
-                expected: self.received.next(),
-                received: sequence,
-            }));
-            if self.gap == GapMode::Fail || sequence <= self.received {
+            let is_back = sequence <= self.received;
+            if !(is_back && rules.defects.backward_silent) {
+                out.emit(self.gap_before(sequence, rules));
+            }
+            if self.gap == GapMode::Fail || (is_back && !rules.defects.rewinds) {
                 return self.commit(rules, out);
             }
         }
@@ -217,7 +232,8 @@ impl Ingest {
             self.persisted = self.received;
             self.advance_flow(rules, out);
         }
-        if operation != Operation::Commit {
+        if operation != Operation::Commit || (gap == GapMode::Ok && rules.defects.ok_commit_strands)
+        {
             return false;
         }
         if gap == GapMode::Fail && self.received == BatchSequence(1) {
@@ -249,13 +265,16 @@ impl Ingest {
             sequence: self.received,
             error,
         }));
-        if gap == GapMode::Ok && operation != Operation::Commit {
+        let strands = rules.defects.ok_commit_strands;
+        if gap == GapMode::Ok && (operation != Operation::Commit || strands) {
             // Neither the persisted sequence nor flow moves: a window of refused messages gets no
             // ack, here as in nats-server.
             return false;
         }
         self.received.0 -= 1;
-        self.settle();
+        if !strands {
+            self.settle();
+        }
         self.committing = true;
         self.complete(rules, out)
     }
@@ -265,10 +284,7 @@ impl Ingest {
             self.repeat_ack(self.acked, out);
             return Next::Done;
         }
-        out.emit(Answer::Gap(Gap {
-            expected: self.received.next(),
-            received: sequence.next(),
-        }));
+        out.emit(self.gap_before(sequence.next(), rules));
         match self.gap {
             GapMode::Ok => {
                 self.received = sequence;
@@ -286,6 +302,16 @@ impl Ingest {
                 }
             },
         }
+    }
+
+    /// What is told where `received` came instead of the next message.
+    const fn gap_before(&self, received: BatchSequence, rules: Rules) -> Answer {
+        let expected = if rules.defects.gap_one_too_low {
+            self.received
+        } else {
+            self.received.next()
+        };
+        Answer::Gap(Gap { expected, received })
     }
 
     /// With nothing on its way to the store, all that arrived is dealt with.

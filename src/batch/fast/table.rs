@@ -6,19 +6,9 @@
 use std::collections::BTreeSet;
 
 use super::ingest::Ingest;
+use crate::batch::limits::Limits;
 use crate::batch::message::BatchHandle;
 use crate::machine::Time;
-
-/// Most batches in flight, and how many there are elsewhere.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Limits {
-    /// Most on this stream.
-    pub per_stream: u32,
-    /// Most on the server.
-    pub per_server: u32,
-    /// Open on the server's other streams.
-    pub elsewhere: u32,
-}
 
 /// A batch with what the table keeps beside it. `T` is the stream's own, for each batch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -82,8 +72,7 @@ impl<T> Table<T> {
 
     /// Whether one more batch would break a limit.
     pub const fn is_full(&self, limits: Limits) -> bool {
-        self.open >= limits.per_stream
-            || self.open.saturating_add(limits.elsewhere) >= limits.per_server
+        limits.are_reached(self.open)
     }
 
     /// Registers a batch and starts its timer. The handle must not be registered yet.
@@ -241,22 +230,6 @@ mod tests {
         assert_eq!(table.find(BatchHandle(3)), None);
         assert_eq!(table.open(), 0);
         assert_eq!(table.due(), Time::NEVER);
-    }
-
-    #[test]
-    fn limits_count_this_stream_and_the_others() {
-        let mut table = table();
-        let limits = |per_stream, per_server, elsewhere| Limits {
-            per_stream,
-            per_server,
-            elsewhere,
-        };
-        table.insert(Time::ZERO, BatchHandle(0), ingest(), ());
-        table.insert(Time::ZERO, BatchHandle(1), ingest(), ());
-        assert!(table.is_full(limits(2, 100, 0)));
-        assert!(!table.is_full(limits(3, 100, 0)));
-        assert!(table.is_full(limits(100, 5, 3)));
-        assert!(!table.is_full(limits(100, 6, 3)));
     }
 
     #[test]

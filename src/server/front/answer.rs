@@ -30,6 +30,7 @@ impl Front {
             Reply::Ack(ack) => self.body(to, None, &ack.json(), out),
             Reply::Gap(gap) => self.body(to, None, &gap.json(), out),
             Reply::Error(error) => self.body(to, None, &error.json(), out),
+            Reply::Empty => self.body(to, None, &"", out),
             Reply::PubAck(ack, batch) => {
                 let stream = self.stream_of(to);
                 let batch = batch.and_then(|batch| self.names.batch_id(batch));

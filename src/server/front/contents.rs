@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
-use crate::batch::message::{Control, Fact, Payload, StreamNumber};
+use crate::batch::message::{
+    AtomicCommit, AtomicFact, BatchHandle, Control, Fact, Payload, StreamNumber,
+};
 use crate::nats::StreamSequence;
 use crate::server::Server;
 use crate::stream::Stream;
@@ -17,12 +19,17 @@ use crate::stream::Stream;
 const ENTRY_BYTES: u64 = 96;
 /// A stream is looked through for messages that are gone after so many were stored.
 const LOOK_EVERY: u32 = 1_024;
-/// The batch of a plain message.
-const NO_BATCH: u32 = u32::MAX;
 
-/// Batch, batch sequence and digest of a message on its way, and a number that tells equal ones
-/// apart.
-type Key = (u32, u64, u32, u64);
+/// What a message on its way is part of.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum PartOf {
+    Nothing,
+    FastBatch(BatchHandle),
+    AtomicBatch(BatchHandle),
+}
+
+/// A message on its way: batch, batch sequence, digest, and a number that tells equal ones apart.
+type Key = (PartOf, u64, u32, u64);
 
 /// Contents on their way and in streams.
 #[derive(Clone, Debug)]
@@ -68,15 +75,25 @@ impl Contents {
     /// Takes the content of a message on its way into the server.
     pub(super) fn hold(&mut self, control: Control, payload: Payload, content: &Bytes) {
         let (batch, sequence) = match control {
-            Control::Plain => (NO_BATCH, 0),
+            Control::Plain => (PartOf::Nothing, 0),
             Control::Fast {
                 batch,
                 sequence,
                 operation,
                 ..
-            } if operation.stores() => (batch.0, sequence.0),
+            } if operation.stores() => (PartOf::FastBatch(batch), sequence.0),
+            Control::Atomic {
+                batch,
+                sequence,
+                commit,
+                ..
+            } if commit != AtomicCommit::Eob => (PartOf::AtomicBatch(batch), u64::from(sequence)),
             // They are never stored.
-            Control::BadPattern | Control::BadBatchId | Control::Fast { .. } => return,
+            Control::BadPattern
+            | Control::BadBatchId
+            | Control::BadAtomicId
+            | Control::Atomic { .. }
+            | Control::Fast { .. } => return,
         };
         if content.is_empty() || self.keeps_nothing() {
             return;
@@ -105,8 +122,8 @@ impl Contents {
                 stream_sequence,
                 payload,
             } => {
-                let batch = batch.map_or(NO_BATCH, |batch| batch.0);
-                let content = self.take((batch, sequence.0, payload.digest), payload.bytes);
+                let part_of = batch.map_or(PartOf::Nothing, PartOf::FastBatch);
+                let content = self.take((part_of, sequence.0, payload.digest), payload.bytes);
                 let content = content
                     .or_else(|| self.stored_before(server, *stream, *stream_sequence, *payload));
                 self.store(server, *stream, *stream_sequence, content);
@@ -114,11 +131,34 @@ impl Contents {
             Fact::Deduplicated { batch, sequence }
             | Fact::Rejected {
                 batch, sequence, ..
-            } => self.drop_one(batch.0, sequence.0),
+            } => self.drop_one(PartOf::FastBatch(*batch), sequence.0),
             Fact::Overflowed {
                 batch, sequence, ..
-            } => self.drop_one(batch.0, sequence.0),
-            Fact::BatchOpened { .. } | Fact::BatchForgotten { .. } | Fact::Unheard { .. } => {}
+            } => self.drop_one(PartOf::FastBatch(*batch), sequence.0),
+            Fact::Atomic(AtomicFact::Stored {
+                batch,
+                sequence,
+                stream,
+                stream_sequence,
+                payload,
+            }) => {
+                let key = (PartOf::AtomicBatch(*batch), sequence.0, payload.digest);
+                let content = self.take(key, payload.bytes);
+                self.store(server, *stream, *stream_sequence, content);
+            }
+            Fact::Atomic(AtomicFact::Dropped {
+                batch,
+                sequence,
+                payload,
+            }) => {
+                let key = (PartOf::AtomicBatch(*batch), sequence.0, payload.digest);
+                self.take(key, payload.bytes);
+            }
+            Fact::BatchOpened { .. }
+            | Fact::BatchForgotten { .. }
+            | Fact::Unheard { .. }
+            | Fact::Abandoned { .. }
+            | Fact::Atomic(AtomicFact::Opened { .. } | AtomicFact::Forgotten { .. }) => {}
         }
     }
 
@@ -129,12 +169,23 @@ impl Contents {
         kept.entries.get(place)?.clone()
     }
 
-    /// Nothing is on its way any more.
-    pub(super) fn forget_pending(&mut self) {
-        for content in std::mem::take(&mut self.pending).into_values() {
-            self.bytes -= cost(&content);
-        }
-        self.order.clear();
+    /// Contents on their way.
+    #[cfg(test)]
+    pub(super) fn pending_count(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Nothing is on its way any more; messages may be staged in atomic batches, if there are some.
+    pub(super) fn forget_pending(&mut self, has_staged: bool) {
+        let mut freed = 0;
+        self.pending.retain(|(part_of, ..), content| {
+            let stays = has_staged && matches!(part_of, PartOf::AtomicBatch(_));
+            freed += if stays { 0 } else { cost(content) };
+            stays
+        });
+        self.bytes -= freed;
+        let pending = &self.pending;
+        self.order.retain(|key| pending.contains_key(key));
     }
 
     /// Lets go of the contents of messages and streams that are gone.
@@ -152,12 +203,16 @@ impl Contents {
     }
 
     /// The first message on its way with this key.
-    fn take(&mut self, (batch, sequence, digest): (u32, u64, u32), bytes: u32) -> Option<Bytes> {
+    fn take(
+        &mut self,
+        (part_of, sequence, digest): (PartOf, u64, u32),
+        bytes: u32,
+    ) -> Option<Bytes> {
         if bytes == 0 {
             return None;
         }
-        let from = (batch, sequence, digest, 0);
-        let to = (batch, sequence, digest, u64::MAX);
+        let from = (part_of, sequence, digest, 0);
+        let to = (part_of, sequence, digest, u64::MAX);
         let mut found = self.pending.range(from..=to);
         let (key, _) = found.find(|(_, content)| content.len() == bytes as usize)?;
         let key = *key;
@@ -185,9 +240,9 @@ impl Contents {
             .flatten()
     }
 
-    fn drop_one(&mut self, batch: u32, sequence: u64) {
-        let from = (batch, sequence, 0, 0);
-        let to = (batch, sequence, u32::MAX, u64::MAX);
+    fn drop_one(&mut self, part_of: PartOf, sequence: u64) {
+        let from = (part_of, sequence, 0, 0);
+        let to = (part_of, sequence, u32::MAX, u64::MAX);
         if let Some(key) = self.pending.range(from..=to).next().map(|(key, _)| *key)
             && let Some(content) = self.pending.remove(&key)
         {

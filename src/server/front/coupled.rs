@@ -27,8 +27,8 @@ impl Coupled {
     /// Couples a server and a front with these options.
     pub fn new(server: Server, options: Options, source: Source) -> Self {
         Self {
+            front: Front::new(&server, options),
             server,
-            front: Front::new(options),
             source,
             asked: Vec::new(),
             answered: Vec::new(),
@@ -98,7 +98,7 @@ impl Coupled {
                     Action::ApiReply { to, call, answer } => {
                         self.front.api_reply(&self.server, to, call, &answer, out);
                     }
-                    Action::Fact(fact) => self.front.fact(&self.server, &fact),
+                    Action::Fact(fact) => self.front.fact(now, &self.server, &fact, out),
                     Action::Choose => {
                         let input = Input::Chosen(self.source);
                         self.server.step(now, input, &mut self.answered);

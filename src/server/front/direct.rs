@@ -78,14 +78,15 @@ impl Front {
             front: self,
         };
         let level = publish.header.as_deref().and_then(required_level);
-        let frames = if level.is_some_and(|level| level > i64::from(server.model().api_level)) {
-            vec![status(412, "Required Api Level", Vec::new())]
-        } else {
-            match request(subject, &publish.payload, &self.options) {
-                Ok(request) => reader.answer(&request),
-                Err(description) => vec![status(408, description, Vec::new())],
-            }
-        };
+        let frames =
+            if level.is_some_and(|level| level > i64::from(server.model().version.api_level())) {
+                vec![status(412, "Required Api Level", Vec::new())]
+            } else {
+                match request(subject, &publish.payload, &self.options) {
+                    Ok(request) => reader.answer(&request),
+                    Err(description) => vec![status(408, description, Vec::new())],
+                }
+            };
         let numbers = self.switch.interest().find(reply.as_str());
         for frame in frames {
             let parcel = Parcel {

@@ -1,6 +1,6 @@
 //! What server and client say of themselves: `INFO` and `CONNECT`.
 //!
-//! Leans on the lines of `nats::wire`.
+//! Leans on the versions and lines of `nats`.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -8,19 +8,20 @@ use serde_json::json;
 use super::Options;
 use super::connection::ClientOptions;
 use crate::batch::message::ConnectionId;
+use crate::nats::version::ServerVersion;
 use crate::nats::wire::Line;
 
-/// The version that the model stands for.
-const VERSION: &str = "2.15.1";
-/// Its API level.
-const API_LEVEL: u32 = 5;
-
 /// The JSON of an `INFO` for one client.
-pub(super) fn info(options: &Options, id: ConnectionId, client_ip: &str) -> Line {
+pub(super) fn info(
+    options: &Options,
+    version: ServerVersion,
+    id: ConnectionId,
+    client_ip: &str,
+) -> Line {
     let info = json!({
         "server_id": options.server_id,
         "server_name": options.server_id,
-        "version": VERSION,
+        "version": version.text(),
         "proto": 1,
         "go": concat!("tidegate ", env!("CARGO_PKG_VERSION")),
         "host": options.host,
@@ -30,7 +31,7 @@ pub(super) fn info(options: &Options, id: ConnectionId, client_ip: &str) -> Line
         "jetstream": true,
         "client_id": u64::from(id.0) + 1,
         "client_ip": client_ip,
-        "api_lvl": API_LEVEL,
+        "api_lvl": version.api_level(),
     });
     // JSON has its line ends escaped: it is a line.
     Line::new(&info.to_string()).unwrap_or_else(Line::empty)

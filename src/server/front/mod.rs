@@ -6,11 +6,13 @@
 //! told once by [`FrontAction::Ready`] and fetches them with [`Front::take_output`].
 //!
 //! `connection` is one client, `interest` who has subscribed to what, `switch` brings messages to
-//! them; `publish` and `answer` are the two ways between client and server; `names` numbers batches
+//! them; `publish` and `answer` are the two ways between client and server, `advisory` what is told
+//! to whoever listens; `names` numbers batches
 //! and reply subjects, `contents` keeps the bytes of stored messages, `direct` reads them past the
 //! API. Leans on `server`, `stream` and the words of `nats`. Texts and edge cases are those of
 //! nats-server 2.15.1, seen on its socket.
 
+mod advisory;
 mod answer;
 mod connection;
 mod contents;
@@ -35,6 +37,7 @@ use super::Server;
 use super::api::ApiRequest;
 use super::message::{BatchHandle, ConnectionId, Fact, Publish, ReplyTo};
 use crate::machine::{Sink, Time};
+use crate::nats::version::ServerVersion;
 use crate::nats::wire::{ClientFrame, Limits, ServerFrame, Token, WireError};
 use crate::nats::{MAX_PAYLOAD_BYTES, StreamSequence, subject};
 use connection::Connection;
@@ -132,6 +135,8 @@ pub enum CloseReason {
 /// The client side of one modelled server.
 #[derive(Clone, Debug)]
 pub struct Front {
+    /// Shown to clients.
+    version: ServerVersion,
     options: Options,
     switch: Switch,
     names: Names,
@@ -140,18 +145,22 @@ pub struct Front {
     timers: BTreeSet<(Time, ConnectionId)>,
     /// API calls answered, and those that failed.
     calls: (u64, u64),
+    /// Advisories told.
+    advisories: u64,
     scratch: Vec<u8>,
 }
 
 impl Front {
-    /// A front without clients.
-    pub fn new(options: Options) -> Self {
+    /// A front of this server, without clients.
+    pub fn new(server: &Server, options: Options) -> Self {
         Self {
+            version: server.model().version,
             switch: Switch::new(options.pending_bytes_max),
             names: Names::default(),
             contents: Contents::new(options.contents_bytes_max),
             timers: BTreeSet::new(),
             calls: (0, 0),
+            advisories: 0,
             scratch: Vec::new(),
             options,
         }
@@ -173,7 +182,7 @@ impl Front {
         };
         let due = now + self.options.ping_interval;
         self.timers.insert((due, id));
-        let info = greeting::info(&self.options, id, client_ip);
+        let info = greeting::info(&self.options, self.version, id, client_ip);
         self.switch.add(id, Connection::new(limits, now, due));
         self.switch.frame(id, &ServerFrame::Info(info), out);
     }
@@ -270,14 +279,28 @@ impl Front {
 
     /// Takes note of what became true in the server. To be called for each fact, when the server is
     /// at rest again.
-    pub fn fact(&mut self, server: &Server, fact: &Fact) {
+    pub fn fact(
+        &mut self,
+        now: Time,
+        server: &Server,
+        fact: &Fact,
+        out: &mut dyn Sink<FrontAction>,
+    ) {
         self.names.note(fact);
         self.contents.note(server, fact);
+        if let Fact::Abandoned {
+            batch,
+            stream,
+            reason,
+        } = *fact
+        {
+            self.advise(now, server, (batch, stream), reason, out);
+        }
     }
 
-    /// Nothing is on its way into the server any more: what was not stored will not be.
+    /// Nothing is on its way into the server any more: what is neither stored nor staged will not be.
     pub fn settled(&mut self) {
-        self.contents.forget_pending();
+        self.contents.forget_pending(self.names.has_open_atomic());
     }
 
     /// The batch that an answer to there is about, if it is about one.

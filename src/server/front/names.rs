@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use crate::batch::message::{BatchHandle, Control, Fact, StreamNumber};
+use crate::batch::message::{AtomicFact, BatchHandle, Control, Fact, StreamNumber};
 use crate::nats::reply::{Parsed, SUFFIX, parse};
 use crate::nats::{BatchSequence, GapMode, Operation, subject};
 
@@ -75,8 +75,10 @@ pub(super) struct Names {
     handles: BTreeMap<Arc<str>, BatchHandle>,
     ids: BTreeMap<BatchHandle, Arc<str>>,
     next_batch: u32,
-    /// Batches that the server knows.
+    /// Fast batches that the server knows.
     open: BTreeSet<BatchHandle>,
+    /// Atomic batches that it knows: on how many streams.
+    open_atomic: BTreeMap<BatchHandle, u32>,
     prefixes: VecDeque<Prefix>,
     /// Number of the first of `prefixes`.
     first_prefix: u32,
@@ -150,7 +152,11 @@ impl Names {
         };
         let batch = match control {
             Control::Fast { batch, .. } => Some(batch),
-            Control::Plain | Control::BadPattern | Control::BadBatchId => None,
+            Control::Plain
+            | Control::BadPattern
+            | Control::BadBatchId
+            | Control::BadAtomicId
+            | Control::Atomic { .. } => None,
         };
         let tag = self.add_target(Target {
             reply: reply.into(),
@@ -264,6 +270,11 @@ impl Names {
         target.as_ref()?.batch
     }
 
+    /// Whether the server has an atomic batch, whose messages may be staged.
+    pub(super) fn has_open_atomic(&self) -> bool {
+        !self.open_atomic.is_empty()
+    }
+
     /// The text of a batch id.
     pub(super) fn batch_id(&self, batch: BatchHandle) -> Option<&str> {
         self.ids.get(&batch).map(|id| &**id)
@@ -278,11 +289,24 @@ impl Names {
             Fact::BatchForgotten { batch, .. } => {
                 self.open.remove(batch);
             }
+            Fact::Atomic(AtomicFact::Opened { batch }) => {
+                *self.open_atomic.entry(*batch).or_default() += 1;
+            }
+            Fact::Atomic(AtomicFact::Forgotten { batch, .. }) => {
+                if let Some(streams) = self.open_atomic.get_mut(batch) {
+                    *streams -= 1;
+                    if *streams == 0 {
+                        self.open_atomic.remove(batch);
+                    }
+                }
+            }
             Fact::Stored { .. }
             | Fact::Deduplicated { .. }
             | Fact::Rejected { .. }
             | Fact::Overflowed { .. }
-            | Fact::Unheard { .. } => {}
+            | Fact::Unheard { .. }
+            | Fact::Abandoned { .. }
+            | Fact::Atomic(AtomicFact::Stored { .. } | AtomicFact::Dropped { .. }) => {}
         }
     }
 
@@ -333,7 +357,8 @@ impl Names {
         self.first_target + self.targets.len() as u64 - 1
     }
 
-    fn handle(&mut self, batch_id: &str) -> BatchHandle {
+    /// The handle of a batch id, of either kind of batch.
+    pub(super) fn handle(&mut self, batch_id: &str) -> BatchHandle {
         if let Some(handle) = self.handles.get(batch_id) {
             return *handle;
         }
@@ -353,7 +378,7 @@ impl Names {
         let old: Vec<BatchHandle> = self
             .ids
             .keys()
-            .filter(|handle| !self.open.contains(handle))
+            .filter(|handle| !self.open.contains(handle) && !self.open_atomic.contains_key(handle))
             .take(BATCH_IDS_MAX / 2)
             .copied()
             .collect();

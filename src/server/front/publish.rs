@@ -7,10 +7,11 @@ use std::sync::Arc;
 use super::connection::{Route, StreamRoute};
 use super::switch::Parcel;
 use super::{Front, FrontAction};
+use crate::batch::atomic;
 use crate::batch::message::{ConnectionId, Control, Payload, Publish, ReplyTo, SubjectId};
 use crate::machine::Sink;
 use crate::nats::error_code::{ApiError, ErrorCode};
-use crate::nats::header::{BATCH_ID, HeaderBlock, Headers, SUBJECT, Status};
+use crate::nats::header::{HeaderBlock, Headers, SUBJECT, Status};
 use crate::nats::{subject, wire};
 use crate::server::api::ApiFailure;
 use crate::server::{Server, api_json};
@@ -123,7 +124,7 @@ impl Front {
             return;
         };
         let reply = publish.reply.as_ref();
-        let (control, tag) = match reply {
+        let (mut control, tag) = match reply {
             None => (Control::Plain, None),
             Some(reply) => {
                 let hint = &mut connection.prefix;
@@ -137,17 +138,16 @@ impl Front {
             tag,
         });
         let headers = publish.header.as_deref().map(read_headers);
-        let refused = if server.subjects().len() > self.options.subjects_max {
-            Some(ErrorCode::InsufficientResources)
-        } else if control == Control::Plain && is_atomic(headers.as_ref()) {
-            // Atomic batches are not modelled: better none than a wrong answer.
-            Some(ErrorCode::AtomicDisabled)
-        } else {
-            None
-        };
-        if let Some(code) = refused {
+        if control == Control::Plain
+            && let Some(headers) = &headers
+            && let Some(atomic) = atomic::headers::read(headers, |id| self.names.handle(id))
+        {
+            control = atomic;
+        }
+        if server.subjects().len() > self.options.subjects_max {
             if let Some(to) = reply_to {
-                self.refuse_message(to, &ApiError::from(code), out);
+                let error = ApiError::from(ErrorCode::InsufficientResources);
+                self.refuse_message(to, &error, out);
             }
             return;
         }
@@ -298,12 +298,6 @@ impl Front {
         };
         self.switch.hand(number, parcel, out);
     }
-}
-
-/// Whether the headers begin or go on with an atomic batch; an empty id is none.
-fn is_atomic(headers: Option<&Headers>) -> bool {
-    let id = headers.and_then(|headers| headers.get(BATCH_ID));
-    id.is_some_and(|id| !id.is_empty())
 }
 
 /// The lines of a header block. nats-server searches for headers in any bytes; of a block that

@@ -650,7 +650,7 @@ fn messages_are_read_by_subject_and_order() {
 }
 
 #[test]
-fn atomic_batches_and_too_many_subjects_are_refused_aloud() {
+fn disabled_batches_and_too_many_subjects_are_refused_aloud() {
     let mut lab = Lab::with(Options {
         subjects_max: 1,
         ..Options::default()
@@ -698,4 +698,86 @@ fn who_listens_to_a_batch_may_change() {
     let heard = lab.hear(0);
     assert!(heard.contains(r#""batch":"A","count":3}"#), "{heard}");
     assert_eq!(lab.hear(1), "");
+}
+
+/// A message of atomic batch `x` that says its own sequence.
+fn atomic(sequence: u64, more: &str) -> String {
+    let block =
+        format!("NATS/1.0\r\nNats-Batch-Id: x\r\nNats-Batch-Sequence: {sequence}\r\n{more}\r\n");
+    let (header, total) = (block.len(), block.len() + 3);
+    format!("HPUB t.a r {header} {total}\r\n{block}m{sequence:02}\r\n")
+}
+
+/// A batch that is abandoned, and one of the same id that is committed, sent in one go: each message
+/// in the stream has its own content.
+#[test]
+fn an_atomic_batch_is_answered_and_its_contents_are_kept() {
+    let mut lab = Lab::new();
+    lab.stream(r#"{"name":"S","subjects":["t.>"],"allow_atomic":true}"#);
+    lab.connect(0, CONNECT);
+    lab.say(0, "SUB r 1\r\n");
+    let eob = "Nats-Batch-Commit: eob\r\n";
+    let all = [
+        atomic(1, ""),
+        atomic(2, ""),
+        atomic(7, ""),
+        atomic(1, ""),
+        atomic(2, ""),
+        atomic(3, eob),
+    ];
+    let mut heard = lab.say(0, &all[..5].concat());
+    // A driver says so between any two messages.
+    lab.coupled.front.settled();
+    heard += &lab.say(0, &all[5]);
+    let bodies: Vec<&str> = heard.split("\r\n").skip(1).step_by(2).collect();
+    let refused = r#"{"error":{"code":400,"err_code":10176,"description":"atomic publish batch is incomplete"},"stream":"S","seq":0}"#;
+    let ack = r#"{"stream":"S","seq":2,"batch":"x","count":2}"#;
+    assert_eq!(bodies, ["", "", refused, "", "", ack]);
+    let server = &lab.coupled.server;
+    let content = |at| lab.coupled.front.content(server, "S", StreamSequence(at));
+    assert_eq!(content(1).as_deref(), Some(&b"m01"[..]));
+    assert_eq!(content(2).as_deref(), Some(&b"m02"[..]));
+    assert_eq!(lab.coupled.front.contents.pending_count(), 0);
+}
+
+/// An end of batch that is refused takes no content of another message with it.
+#[test]
+fn a_refused_end_of_batch_leaves_contents_alone() {
+    let mut lab = Lab::new();
+    lab.stream(r#"{"name":"S","subjects":["t.>"],"allow_atomic":true}"#);
+    lab.connect(0, CONNECT);
+    let end = atomic(1, "Nats-Batch-Commit: eob\r\n");
+    lab.tell(0, &(end + &atomic(1, "Nats-Batch-Commit: 1\r\n")));
+    let server = &lab.coupled.server;
+    let content = lab.coupled.front.content(server, "S", StreamSequence(1));
+    assert_eq!(content.as_deref(), Some(&b"m01"[..]));
+}
+
+/// ADR-50 [atomic.advisory]
+#[test]
+fn an_abandoned_batch_is_told_to_whoever_listens() {
+    let mut lab = Lab::new();
+    lab.stream(r#"{"name":"S","subjects":["t.>"],"allow_atomic":true}"#);
+    lab.connect(0, CONNECT);
+    lab.connect(1, CONNECT);
+    lab.say(1, "SUB $JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED.* 5\r\n");
+    lab.tell(0, &(atomic(1, "") + &atomic(3, "")));
+    let heard = lab.hear(1);
+    let (line, body) = heard.split_once("\r\n").unwrap();
+    let subject = "MSG $JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED.S 5 ";
+    assert!(line.starts_with(subject), "{line}");
+    let body: serde_json::Value = serde_json::from_str(body.trim_end()).unwrap();
+    let expected = serde_json::json!({
+        "type": "io.nats.jetstream.advisory.v1.stream_batch_abandoned",
+        "id": "ADVISORY00000000000001",
+        "timestamp": body["timestamp"],
+        "stream": "S",
+        "batch": "x",
+        "reason": "incomplete",
+    });
+    assert_eq!(body, expected);
+    assert!(
+        body["timestamp"].as_str().unwrap().starts_with("2027-"),
+        "{body}"
+    );
 }

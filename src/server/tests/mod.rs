@@ -1,17 +1,22 @@
 //! The server as a client sees it: messages in, frames out, time passing in between.
 
+mod atomic;
 mod checks;
+mod defects;
 mod flow;
 mod keep;
 mod life;
 mod random;
 mod turns;
 
+use std::collections::BTreeSet;
+
 use super::api::Purge;
-use super::message::{BatchHandle, ConnectionId, Control, Payload};
+use super::message::{AtomicFact, BatchHandle, ConnectionId, Control, Payload};
 use super::*;
 use crate::nats::header::{self, Headers};
-use crate::nats::{BatchSequence, GapMode, Operation};
+use crate::nats::{BatchSequence, GapMode, Operation, StreamSequence};
+use crate::net::disk::Disk;
 use crate::stream::config::{Discard, StreamConfig};
 
 const START: Operation = Operation::Start;
@@ -85,7 +90,11 @@ impl Lab {
             Control::Fast {
                 batch, sequence, ..
             } => u64::from(batch.0) << 32 | sequence.0 & 0xffff_ffff,
-            Control::Plain | Control::BadPattern | Control::BadBatchId => 0,
+            Control::Plain
+            | Control::BadPattern
+            | Control::BadBatchId
+            | Control::BadAtomicId
+            | Control::Atomic { .. } => 0,
         };
         let lines = lines
             .iter()
@@ -182,6 +191,7 @@ impl Lab {
 fn short(to: ReplyTo, reply: &Reply) -> String {
     let place = format!("{}.{}", to.tag >> 32, to.tag & 0xffff_ffff);
     match reply {
+        Reply::Empty => "empty".to_owned(),
         Reply::Ack(ack) => format!("{place} ack {}/{}", ack.sequence, ack.messages),
         Reply::Gap(gap) => format!("{place} gap {}->{}", gap.expected, gap.received),
         Reply::Error(error) => format!("{place} err {}: {}", error.sequence, error.error),
