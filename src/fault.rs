@@ -35,26 +35,37 @@ impl Fate {
     }
 }
 
-/// A cut link: frames of `publisher` are lost from `from` until `until`, both ways.
+/// A fault that has its time, from `from` until `until`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Cut {
+pub struct Timed {
     /// Number of the fault.
     pub fault: u32,
-    /// Whose link; `None`: every link.
+    /// Whose link, where it is about links; `None`: every link.
     pub publisher: Option<PublisherId>,
     /// When it begins.
     pub from: Time,
     /// When it ends; [`Time::NEVER`]: not.
     pub until: Time,
-    /// Frames wait for the end instead of being lost.
-    pub holds: bool,
+    /// What happens.
+    pub kind: TimedKind,
+}
+
+/// What a fault that has its time does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TimedKind {
+    /// Frames of the publisher are lost, both ways.
+    Cut,
+    /// They wait for the end.
+    Hold,
+    /// The leader of the stream steps down, at `from`; nothing ends.
+    StepDown,
 }
 
 /// All faults of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
     frames: Vec<FrameFault>,
-    cuts: Vec<Cut>,
+    timed: Vec<Timed>,
 }
 
 /// A fault on counted frames.
@@ -78,13 +89,19 @@ impl Faults {
         let mut built = Self::default();
         for (number, fault) in (0..).zip(faults) {
             match fault.action {
-                FaultAction::Cut | FaultAction::Hold => built.cuts.push(Cut {
-                    fault: number,
-                    publisher: fault.publisher.map(PublisherId),
-                    from: fault.from.map_or(Time::ZERO, |span| span.0),
-                    until: fault.until.map_or(Time::NEVER, |span| span.0),
-                    holds: fault.action == FaultAction::Hold,
-                }),
+                FaultAction::Cut | FaultAction::Hold | FaultAction::StepDown => {
+                    built.timed.push(Timed {
+                        fault: number,
+                        publisher: fault.publisher.map(PublisherId),
+                        from: fault.from.map_or(Time::ZERO, |span| span.0),
+                        until: fault.until.map_or(Time::NEVER, |span| span.0),
+                        kind: match fault.action {
+                            FaultAction::Hold => TimedKind::Hold,
+                            FaultAction::StepDown => TimedKind::StepDown,
+                            _ => TimedKind::Cut,
+                        },
+                    })
+                }
                 FaultAction::Drop | FaultAction::Delay | FaultAction::Duplicate => {
                     let first = fault.nth.unwrap_or(1).max(1);
                     built.frames.push(FrameFault {
@@ -104,9 +121,9 @@ impl Faults {
         built
     }
 
-    /// The cuts and holds, in the order of the file.
-    pub fn cuts(&self) -> &[Cut] {
-        &self.cuts
+    /// The faults that have their time, in the order of the file.
+    pub fn timed(&self) -> &[Timed] {
+        &self.timed
     }
 
     /// Counts a frame and decides its fate; the first fault that wants it gets it.
@@ -144,12 +161,14 @@ impl Faults {
 
     /// Whether the link of `publisher` is cut at `now`; a hold cuts nothing.
     pub fn is_cut(&self, publisher: PublisherId, now: Time) -> bool {
-        let hits = |cut: &Cut| {
+        let hits = |cut: &Timed| {
             cut.publisher.is_none_or(|whose| whose == publisher)
                 && cut.from <= now
                 && now < cut.until
         };
-        self.cuts.iter().any(|cut| !cut.holds && hits(cut))
+        self.timed
+            .iter()
+            .any(|cut| cut.kind == TimedKind::Cut && hits(cut))
     }
 
     /// Whether a frame may arrive twice: copies need lanes of their own.

@@ -113,6 +113,12 @@ impl<A> Sink<A> for Vec<A> {
     }
 }
 
+impl<A, S: Sink<A> + ?Sized> Sink<A> for &mut S {
+    fn emit(&mut self, action: A) {
+        (**self).emit(action);
+    }
+}
+
 /// A pure state machine: equal state, input and time give equal actions.
 ///
 /// `Clone + Eq + Hash` lets a whole world be forked, compared and searched. Random choices are

@@ -2,15 +2,19 @@
 //!
 //! The simulator and the served model start from the same one. Leans on `scenario` and `server`.
 
+use rand::RngExt;
+
 use crate::machine::Time;
 use crate::nats::version::ServerVersion;
 use crate::net::disk::Disk;
+use crate::raft::{self, Range};
 use crate::scenario::{
     Defect, Discard, DiskSettings, ModelledVersion, ServerSettings, Settings, Storage,
     StreamSettings, SyncPolicy,
 };
+use crate::seed::Generator;
 use crate::server::api::ApiRequest;
-use crate::server::{Action, Server, ServerDefect, ServerModel};
+use crate::server::{Action, ClusterModel, Server, ServerDefect, ServerModel};
 use crate::stream::config;
 
 /// A file that the model cannot do: which key, and what is allowed.
@@ -30,7 +34,9 @@ pub struct NotModelled {
 pub fn server(settings: &Settings) -> Result<Server, NotModelled> {
     let wanted = settings.server.clone().unwrap_or_default();
     let disk = settings.disk.clone().unwrap_or_default();
-    let mut server = Server::new(server_model(&wanted, &disk));
+    let mut model = server_model(&wanted, &disk);
+    model.cluster = cluster(settings);
+    let mut server = Server::new(model);
     let mut facts: Vec<Action> = Vec::new();
     let request = ApiRequest::Create(stream_config(&settings.stream));
     match server.call(Time::ZERO, &request, &mut facts) {
@@ -40,6 +46,42 @@ pub fn server(settings: &Settings) -> Result<Server, NotModelled> {
             message: format!("the server refuses it: {}", error.description),
         }),
     }
+}
+
+/// As many servers as the stream has replicas.
+fn cluster(settings: &Settings) -> ClusterModel {
+    let network = settings.network.clone().unwrap_or_default();
+    let wanted = settings.raft.clone().unwrap_or_default();
+    let usual = ClusterModel::default();
+    ClusterModel {
+        servers: settings.stream.replicas,
+        latency: network.route_latency.0,
+        bits_per_second: network.route_bandwidth.0,
+        apply_cost: wanted.apply_cost.0,
+        raft: raft::Settings {
+            election: Range {
+                least: wanted.election_timeout_min.0,
+                most: wanted.election_timeout_max.0,
+            },
+            heartbeat: wanted.heartbeat.0,
+            lost_quorum: wanted.lost_quorum.0,
+            batch_bytes: wanted.batch_bytes.0,
+            batch_entries: wanted.batch_entries,
+            overrun: wanted.overrun,
+            ..usual.raft
+        },
+        ..usual
+    }
+}
+
+/// A span that a replica waits for, drawn evenly.
+pub fn draw(range: Range, generator: &mut Generator) -> Time {
+    let (least, most) = (range.least.as_nanos(), range.most.as_nanos());
+    Time::from_nanos(if most > least {
+        generator.random_range(least..most)
+    } else {
+        least
+    })
 }
 
 fn server_model(wanted: &ServerSettings, disk: &DiskSettings) -> ServerModel {
@@ -78,6 +120,7 @@ fn server_model(wanted: &ServerSettings, disk: &DiskSettings) -> ServerModel {
         kibibyte_cost: wanted.kibibyte_cost.0,
         api_cost: wanted.api_cost.0,
         disk: Disk::new(disk.write_latency.0, disk.bytes_per_second.0, sync),
+        cluster: model.cluster,
         defects: own.chain(model.defects).collect(),
     }
 }
@@ -129,6 +172,7 @@ fn stream_config(stream: &StreamSettings) -> config::StreamConfig {
         max_msgs_per_subject: limit(stream.max_messages_per_subject),
         discard_new_per_subject: stream.discard_new_per_subject,
         duplicate_window: i64::try_from(stream.duplicate_window.0.as_nanos()).unwrap_or(i64::MAX),
+        num_replicas: u32::from(stream.replicas),
         allow_batched: stream.allow_batched,
         allow_atomic: stream.allow_atomic,
         no_ack: stream.no_ack,

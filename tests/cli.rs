@@ -522,10 +522,6 @@ fn bad_input_is_one_clear_line() {
             &["live", "small.toml", "--set", "stream.replicas=5"],
             &["small.toml with --set stream.replicas=5: stream.replicas: "],
         ),
-        (
-            &["sim", "small.toml", "--set", "stream.replicas=3"],
-            &["small.toml with --set stream.replicas=3: stream.replicas: "],
-        ),
         (&["conform", "empty.toml"], &["empty.toml:1: "]),
         (&["conform", "newer.json"], &["newer.json: format: "]),
         (&["conform", "."], &[".: cannot be read: "]),

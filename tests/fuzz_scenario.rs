@@ -78,6 +78,7 @@ fn any_set_applies_or_explains() {
                 "server.defects",
                 "expect.errors",
                 "network",
+                "raft.batch_entries",
                 "",
             ];
             let key = KEYS[usize::from(*key) % KEYS.len()];

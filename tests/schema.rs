@@ -58,6 +58,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("ServerSettings", "## `[server]`"),
     ("DiskSettings", "## `[disk]`"),
     ("NetworkSettings", "## `[network]`"),
+    ("RaftSettings", "## `[raft]`"),
     ("Fault", "## `[[faults]]`"),
     ("Expect", "## `[expect]`"),
 ];

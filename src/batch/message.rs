@@ -301,6 +301,16 @@ pub enum Fact {
         /// Batch sequence.
         sequence: BatchSequence,
     },
+    /// A frame of a batch reached a replica that leads no more, or was proposed there and drained:
+    /// it is lost without an answer.
+    LostWithoutLeader {
+        /// Which batch.
+        batch: BatchHandle,
+        /// What the frame asked for.
+        operation: Operation,
+        /// Batch sequence.
+        sequence: BatchSequence,
+    },
     /// A batch was abandoned, and an advisory tells so.
     Abandoned {
         /// Which.
@@ -310,6 +320,8 @@ pub enum Fact {
         /// Why.
         reason: AbandonReason,
     },
+    /// A stream with replicas is led by this one, or by none.
+    Leader(Option<u8>),
     /// What became true of an atomic batch.
     Atomic(AtomicFact),
 }

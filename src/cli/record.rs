@@ -46,7 +46,6 @@ pub(super) fn record(run: Run<'_>, seen: Seen) -> RunRecord {
         summary,
         violations: findings.violations.into_iter().map(Into::into).collect(),
         stalls: findings.stalls.into_iter().map(Into::into).collect(),
-        leader_changes: Vec::new(),
         cost: run.cost,
         settings: run.scenario.settings.clone(),
         notes,

@@ -125,11 +125,6 @@ fn read(arguments: &ServeArguments) -> Result<Scenario, Failure> {
     let name = names.first().map_or("", String::as_str);
     let mut scenario = Scenario::read(name)?;
     scenario.apply_set(&arguments.set)?;
-    if scenario.settings.stream.replicas > 1 {
-        return Err(Failure::Usage(format!(
-            "{name}: stream.replicas: the served model has one server; allowed is 1"
-        )));
-    }
     if let Some(trace) = &arguments.trace {
         files::check_output("--trace", trace, std::slice::from_ref(&arguments.file))?;
     }

@@ -18,7 +18,7 @@ use crate::nats::version::ServerVersion;
 use crate::nats::wire::{ClientFrame, Publish, Token};
 use crate::server::front::{Coupled, FrontAction, Options};
 use crate::server::message::ConnectionId;
-use crate::server::{Server, ServerModel, Source};
+use crate::server::{Home, Server, ServerModel, Source};
 use crate::units::Span;
 
 /// Quiet time of the recordings.
@@ -36,9 +36,6 @@ const CALLER_INBOX: &str = "_TIDEGATE_CONFORM";
 
 /// The version of the model that a case is for, or why the model cannot run it.
 pub(super) fn version_for(case: &Case) -> Result<ServerVersion, String> {
-    if case.replicas != 1 {
-        return Err("replicated streams are not modelled yet".to_owned());
-    }
     let recorded = &case.server_version;
     ServerVersion::from_text(recorded)
         .ok_or_else(|| format!("recorded on {recorded}, which is not modelled"))
@@ -168,10 +165,10 @@ impl Model {
 
 impl Peer for Model {
     fn open(&mut self, case: &Case) -> Result<Opened, Stop> {
-        *self = Self::with(server_model(
-            self.version,
-            case.server_batch_limits.as_ref(),
-        )?);
+        let mut model = server_model(self.version, case.server_batch_limits.as_ref())?;
+        model.cluster.servers = u8::try_from(case.replicas).unwrap_or(u8::MAX);
+        model.cluster.home = Home::First;
+        *self = Self::with(model);
         self.connect(CALLER, &[(format!("{CALLER_INBOX}.>"), "1".to_owned())])?;
         self.connect(CLIENT, &subscriptions(case))?;
         let config = Value::Object(case.initial_config.clone()).to_string();

@@ -38,6 +38,8 @@ pub enum DropCause {
     Cut = 2,
     /// Nobody listens on the subject; the sender gets status 503.
     NoResponders = 3,
+    /// The server that it was routed to leads no more; nobody hears of it.
+    NoLeader = 4,
 }
 
 /// The API calls whose latency is measured.
@@ -212,6 +214,8 @@ pub enum Event {
     Fault { fault: u32 },
     /// A cut or hold of the file is over.
     Healed { fault: u32 },
+    /// The stream has another leader, by the number of its server; `None`: it has none.
+    LeaderChanged { leader: Option<u8> },
     /// An API call was answered.
     ApiAnswered {
         operation: ApiOperation,
@@ -282,6 +286,7 @@ impl Event {
             | Self::PublisherDone { .. }
             | Self::Fault { .. }
             | Self::Healed { .. }
+            | Self::LeaderChanged { .. }
             | Self::ApiAnswered { .. } => None,
         }
     }

@@ -129,6 +129,17 @@ impl Event {
                 operation: Some(operation),
                 sequence,
             },
+            Fact::LostWithoutLeader {
+                batch,
+                operation,
+                sequence,
+            } => Self::Dropped {
+                batch: number(batch),
+                cause: DropCause::NoLeader,
+                operation: Some(operation),
+                sequence,
+            },
+            Fact::Leader(leader) => Self::LeaderChanged { leader },
             Fact::Abandoned { .. } | Fact::Atomic(_) => return None,
         })
     }

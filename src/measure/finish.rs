@@ -73,6 +73,7 @@ impl Recorder {
                 })
                 .collect(),
             faults: self.faults.into_values().collect(),
+            leader_changes: self.leader_changes,
             totals,
         }
     }
@@ -125,11 +126,12 @@ fn ratio(part: u64, whole: u64) -> f64 {
     }
 }
 
-const DROP_CAUSES: [DropCause; 4] = [
+const DROP_CAUSES: [DropCause; 5] = [
     DropCause::IngestQueue,
     DropCause::Fault,
     DropCause::Cut,
     DropCause::NoResponders,
+    DropCause::NoLeader,
 ];
 
 const fn drop_name(cause: DropCause) -> &'static str {
@@ -138,6 +140,7 @@ const fn drop_name(cause: DropCause) -> &'static str {
         DropCause::Fault => "fault",
         DropCause::Cut => "cut",
         DropCause::NoResponders => "no-responders",
+        DropCause::NoLeader => "no-leader",
     }
 }
 

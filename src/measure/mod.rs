@@ -20,6 +20,6 @@ pub use distribution::{Distribution, DistributionError, LatencyHistogram, latenc
 pub use groups::Group;
 pub use recorder::{Options, Recorder};
 pub use summary::{
-    BatchOutcome, BatchTotals, Ending, FaultTimes, GroupSummary, StallTime, Summary, Throughput,
-    Totals, Window, jain, rounded,
+    BatchOutcome, BatchTotals, Ending, FaultTimes, GroupSummary, LeaderChange, StallTime, Summary,
+    Throughput, Totals, Window, jain, rounded,
 };

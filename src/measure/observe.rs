@@ -53,6 +53,7 @@ impl Observer for Recorder {
                 self.drop_frame(batch, cause, message.then_some(sequence.0));
             }
             Event::Fault { fault } => self.fault(at, fault),
+            Event::LeaderChanged { leader } => self.leader_changed(at, leader),
             Event::ApiAnswered {
                 operation, latency, ..
             } => self.api_answered(at, operation, latency),

@@ -11,7 +11,7 @@ use super::batches::Batches;
 use super::groups::{Group, GroupRecord, Runs, group_records};
 use super::in_flight::Message;
 use super::series::SeriesRecorder;
-use super::summary::{FaultTimes, Totals};
+use super::summary::{FaultTimes, LeaderChange, Totals};
 use super::{LatencyHistogram, latency_histogram};
 use crate::event::{ApiOperation, BatchNumber, Outcome, PublisherId};
 use crate::machine::Time;
@@ -58,6 +58,7 @@ pub struct Recorder {
     pub(super) dropped: [u64; 4],
     pub(super) api: BTreeMap<ApiOperation, LatencyHistogram>,
     pub(super) faults: BTreeMap<u32, FaultTimes>,
+    pub(super) leader_changes: Vec<LeaderChange>,
 }
 
 /// What falls into the window.
@@ -94,6 +95,7 @@ impl Recorder {
             dropped: [0; 4],
             api: BTreeMap::new(),
             faults: BTreeMap::new(),
+            leader_changes: Vec::new(),
         }
     }
 
@@ -351,6 +353,15 @@ impl Recorder {
     pub(super) fn error(&mut self, now: Time, code: u16) {
         *self.totals.errors.entry(code).or_default() += 1;
         self.series.error(now);
+    }
+
+    pub(super) fn leader_changed(&mut self, now: Time, leader: Option<u8>) {
+        if self.leader_changes.len() < FAULT_MOMENTS {
+            self.leader_changes.push(LeaderChange {
+                at_ns: now.as_nanos(),
+                leader: leader.map(|server| format!("server {server}")),
+            });
+        }
     }
 
     pub(super) fn fault(&mut self, now: Time, fault: u32) {

@@ -43,6 +43,18 @@ pub struct Summary {
     pub api_latency_ns: BTreeMap<String, Distribution>,
     /// When faults of the file fired.
     pub faults: Vec<FaultTimes>,
+    /// When the stream got another leader, or lost its own; the first 64 times.
+    pub leader_changes: Vec<LeaderChange>,
+}
+
+/// The stream got another leader.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LeaderChange {
+    /// When.
+    pub at_ns: u64,
+    /// The new leader; null while there is none.
+    pub leader: Option<String>,
 }
 
 /// The part of the run that rates and latencies cover.

@@ -72,6 +72,8 @@ macro_rules! error_codes {
 error_codes! {
     /// The account has no room left.
     AccountLimits = 10002, 400, "resource limits exceeded for account";
+    /// The group that would answer has no leader.
+    SystemUnavailable = 10008, 503, "JetStream system temporarily unavailable";
     /// The request names a cluster operation on a single server.
     ClusterRequired = 10010, 503, "JetStream clustering support required";
     /// The server has no storage left.

@@ -24,6 +24,11 @@ impl Disk {
         }
     }
 
+    /// Whether each write is synced.
+    pub fn syncs(&self) -> bool {
+        self.sync_latency > Time::ZERO
+    }
+
     /// How long `writes` writes of `bytes` together take.
     pub fn span(&self, writes: u64, bytes: u64) -> Time {
         let each = (self.write_latency + self.sync_latency).as_nanos();

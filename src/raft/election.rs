@@ -34,6 +34,13 @@ impl<E: Entry, S: State> Node<E, S> {
         }
     }
 
+    /// Campaigns without waiting for the timer; who leads already does not (`Campaign`).
+    pub(super) fn campaign_now(&mut self, now: Time, out: &mut dyn Sink<Action<E, S>>) {
+        if !matches!(self.role, Role::Leader(_)) {
+            self.campaign(now, out);
+        }
+    }
+
     /// Asks for votes in the next term (`switchToCandidate`, `requestVote`).
     fn campaign(&mut self, now: Time, out: &mut dyn Sink<Action<E, S>>) {
         if self.processed < self.commit {

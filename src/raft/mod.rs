@@ -91,6 +91,15 @@ pub struct Range {
     pub most: Time,
 }
 
+impl Range {
+    /// The span after `part` of `parts` equal parts.
+    pub fn part(self, part: u64, parts: u64) -> Time {
+        let width = u128::from((self.most - self.least).as_nanos());
+        let span = width * u128::from(part) / u128::from(parts.max(1));
+        self.least + Time::from_nanos(u64::try_from(span).unwrap_or(u64::MAX))
+    }
+}
+
 /// The constants of a group. [`Settings::default`] is nats-server 2.15.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Settings {

@@ -254,6 +254,7 @@ impl<E: Entry, S: State> Node<E, S> {
             Input::Written => self.written(out),
             Input::Synced => self.log.set_synced(),
             Input::Drawn(span) => self.election.drawn(span),
+            Input::Campaign => self.campaign_now(now, out),
             Input::Restarted(restart) => self.restart(now, restart, out),
         }
     }
@@ -421,6 +422,7 @@ impl<E: Entry, S: State> Machine for Node<E, S> {
             Input::Received { .. }
             | Input::Processed { .. }
             | Input::SnapshotTaken { .. }
+            | Input::Campaign
             | Input::StepDown { .. } => self.is_busy(),
             Input::Written | Input::Synced | Input::Drawn(_) | Input::Restarted(_) => false,
         };

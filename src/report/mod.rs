@@ -21,8 +21,8 @@ pub use atomic::{AtomicFile, Unfinished, discard_unfinished, write_atomically};
 pub use file::ResultFile;
 pub use html::page;
 pub use result::{
-    Cost, FORMAT, LeaderChange, RunLane, RunRecord, RunResult, Stall, Verdict, Violation, World,
-    place, replay_command, resolved, shell_word,
+    Cost, FORMAT, RunLane, RunRecord, RunResult, Stall, Verdict, Violation, World, place,
+    replay_command, resolved, shell_word,
 };
 pub use set::{RunSet, SetSummary, SetWriter};
 pub use table::{SetTable, set_table, table};

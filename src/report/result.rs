@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use super::verdict::{self, Cut};
 use crate::judge;
 use crate::measure::{
-    Distribution, FaultTimes, FlowSeries, GroupSummary, Series, StallTime, Summary, Throughput,
-    Totals, Window, rounded,
+    Distribution, FaultTimes, FlowSeries, GroupSummary, LeaderChange, Series, StallTime, Summary,
+    Throughput, Totals, Window, rounded,
 };
 use crate::scenario::{Lane, Settings, Substrate, config_hash};
 use schemars::JsonSchema;
@@ -93,8 +93,6 @@ pub struct RunRecord {
     pub violations: Vec<Violation>,
     /// Who waited for a reply that would not come.
     pub stalls: Vec<Stall>,
-    /// Who led when.
-    pub leader_changes: Vec<LeaderChange>,
     /// What the run cost this machine.
     pub cost: Cost,
     /// The file as resolved; the result adds the defaults of the model where there was one.
@@ -237,16 +235,6 @@ impl From<judge::Stall> for Stall {
     }
 }
 
-/// The stream got another leader.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct LeaderChange {
-    /// When.
-    pub at_ns: u64,
-    /// The new leader; null while there is none.
-    pub leader: Option<String>,
-}
-
 /// What a run cost the machine that ran it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -344,7 +332,7 @@ impl RunResult {
             flow: summary.flow,
             series: summary.series,
             api_latency_ns: summary.api_latency_ns,
-            leader_changes: record.leader_changes,
+            leader_changes: summary.leader_changes,
             faults: summary.faults,
             cost: record.cost,
             config: settings,
@@ -423,7 +411,6 @@ pub(crate) mod tests {
             summary: Summary::default(),
             violations: Vec::new(),
             stalls: Vec::new(),
-            leader_changes: Vec::new(),
             cost: Cost::new(2_000_000_000, 10, 4_000_000_000, None),
             settings: settings(),
             notes: Vec::new(),

@@ -8,10 +8,10 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha12Rng;
 
 use super::result::tests::settings;
-use super::{Cost, LeaderChange, RunRecord, RunResult, Stall, Violation, World, replay_command};
+use super::{Cost, RunRecord, RunResult, Stall, Violation, World, replay_command};
 use crate::event::{BatchNumber, Event, Observer as _, Outcome, PublisherId};
 use crate::machine::Time;
-use crate::measure::{Group, Options, Recorder};
+use crate::measure::{Group, LeaderChange, Options, Recorder};
 use crate::nats::{BatchSequence, GapMode, Operation, StreamSequence};
 use crate::units::Span;
 
@@ -69,7 +69,7 @@ fn add_trouble(record: &mut RunRecord, settings: &mut crate::scenario::Settings,
         { "action": "cut", "from": format!("{}ns", at(0.55)), "until": format!("{}ns", at(0.65)) },
     ]))
     .unwrap();
-    record.leader_changes = vec![LeaderChange {
+    record.summary.leader_changes = vec![LeaderChange {
         at_ns: at(0.3),
         leader: Some("n2".to_owned()),
     }];

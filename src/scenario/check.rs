@@ -12,7 +12,7 @@ use super::sizes::check_sizes;
 use super::subjects::{check_group_subjects, check_stream_subjects};
 use super::{
     Arrival, ClientKind, Defect, Discard, Expect, ExpectedVerdict, Fault, FaultAction, FaultPlace,
-    Gate, PayloadSize, ProfileWord, Publishers, Settings, StreamSettings,
+    Gate, PayloadSize, ProfileWord, Publishers, RaftSettings, Settings, StreamSettings,
 };
 use crate::judge::Judges;
 use crate::machine::Time;
@@ -38,6 +38,7 @@ impl Settings {
             server: Some(self.server.clone().unwrap_or_default()),
             disk: Some(self.disk.clone().unwrap_or_default()),
             network: Some(self.network.clone().unwrap_or_default()),
+            raft: Some(self.raft.clone().unwrap_or_default()),
             ..self.clone()
         }
     }
@@ -104,6 +105,9 @@ pub(super) fn check_settings(settings: &Settings) -> Checked {
         check_fault(fault, publishers, &fault_path(index))?;
     }
     check_defects(settings)?;
+    if let Some(raft) = &settings.raft {
+        check_raft(raft)?;
+    }
     check_expect(&settings.expect)
 }
 
@@ -281,6 +285,7 @@ fn check_fault(fault: &Fault, publishers: u64, path: &KeyPath) -> Checked {
     }
     match fault.action {
         FaultAction::Cut | FaultAction::Hold => check_cut(fault, path),
+        FaultAction::StepDown => check_step_down(fault, path),
         FaultAction::Drop | FaultAction::Delay | FaultAction::Duplicate => {
             check_frame_fault(fault, path)
         }
@@ -313,11 +318,40 @@ fn check_cut(fault: &Fault, path: &KeyPath) -> Checked {
     }
 }
 
+fn check_step_down(fault: &Fault, path: &KeyPath) -> Checked {
+    let other_keys = [
+        ("frame", fault.frame.is_some()),
+        ("nth", fault.nth.is_some()),
+        ("delay", fault.delay.is_some()),
+        ("count", fault.count != 1),
+        ("place", fault.place != FaultPlace::Output),
+        ("publisher", fault.publisher.is_some()),
+        ("until", fault.until.is_some()),
+    ];
+    if let Some((name, _)) = other_keys.iter().find(|(_, written)| *written) {
+        let message = "does not go with action \"step-down\", which takes from alone";
+        return refuse(path.key(name), message);
+    }
+    match fault.from {
+        None => refuse(path.key("from"), "is missing; a step-down needs its time"),
+        Some(_) => Ok(()),
+    }
+}
+
+fn check_raft(raft: &RaftSettings) -> Checked {
+    let (min, max) = (raft.election_timeout_min, raft.election_timeout_max);
+    if max < min {
+        let path = key("raft").key("election_timeout_max");
+        return refuse(path, format!("{max} is below election_timeout_min, {min}"));
+    }
+    Ok(())
+}
+
 fn check_frame_fault(fault: &Fault, path: &KeyPath) -> Checked {
     for (name, span) in [("from", fault.from), ("until", fault.until)] {
         if span.is_some() {
-            let message =
-                "goes with actions \"cut\" and \"hold\" only; frames are counted by nth and count";
+            let message = "goes with actions \"cut\", \"hold\" and \"step-down\" only; frames are counted by nth \
+                 and count";
             return refuse(path.key(name), message);
         }
     }
@@ -340,7 +374,10 @@ fn check_frame_fault(fault: &Fault, path: &KeyPath) -> Checked {
         }
         (FaultAction::Drop, None)
         | (FaultAction::Delay, Some(_))
-        | (FaultAction::Duplicate | FaultAction::Cut | FaultAction::Hold, _) => Ok(()),
+        | (
+            FaultAction::Duplicate | FaultAction::Cut | FaultAction::Hold | FaultAction::StepDown,
+            _,
+        ) => Ok(()),
     }
 }
 

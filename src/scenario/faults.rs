@@ -11,18 +11,19 @@ use crate::units::Span;
 pub struct Fault {
     /// What happens.
     pub action: FaultAction,
-    /// Where it happens; not for `cut` and `hold`.
+    /// Where it happens; not for faults that have `from`.
     #[serde(default)]
     pub place: FaultPlace,
-    /// Which frames are meant; not for `cut` and `hold`.
+    /// Which frames are meant; not for faults that have `from`.
     pub frame: Option<FrameKind>,
     /// The publisher whose frames are meant, from 0; absent: each publisher, counted apart.
     #[schemars(range(min = 0, max = 99_999))]
     pub publisher: Option<u32>,
-    /// The n-th such frame, from 1; absent: the first. Not for `cut` and `hold`.
+    /// The n-th such frame, from 1; absent: the first. Not for faults that have
+    /// `from`.
     #[schemars(range(min = 1, max = 9_223_372_036_854_775_807_u64))]
     pub nth: Option<u64>,
-    /// So many frames from the n-th on; not for `cut` and `hold`.
+    /// So many frames from the n-th on; not for faults that have `from`.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 9_223_372_036_854_775_807_u64))]
     pub count: u64,
@@ -30,7 +31,8 @@ pub struct Fault {
     /// how much later the copy does.
     #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1h"))]
     pub delay: Option<Span>,
-    /// When the link goes down; for `cut` and `hold`, which need this, and for nothing else.
+    /// When the link goes down or the leader steps down; for `cut`, `hold` and `step-down`, which
+    /// need this, and for nothing else.
     #[schemars(extend("x-minimum" = "0s", "x-maximum" = "24h"))]
     pub from: Option<Span>,
     /// When the link is back, after `from`; for `cut`, where absent means never, and for `hold`,
@@ -59,6 +61,8 @@ pub enum FaultAction {
     /// As a cut, but what is sent, or is under way, waits until the end: a living TCP connection
     /// over a route that is down.
     Hold,
+    /// The leader of the stream steps down at `from` and hands over, as an operator asks it to.
+    StepDown,
 }
 
 /// Where a fault acts. A frame lost at the server's output or on the route is *synthetic*: a living

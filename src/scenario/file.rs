@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::lines::Lines;
 use super::path::KeyPath;
-use super::{DiskSettings, Fault, NetworkSettings, Publishers, ServerSettings, StreamSettings};
+use super::{
+    DiskSettings, Fault, NetworkSettings, Publishers, RaftSettings, ServerSettings, StreamSettings,
+};
 use crate::units::Span;
 
 /// A parsed and checked file.
@@ -57,6 +59,8 @@ pub struct Settings {
     pub disk: Option<DiskSettings>,
     /// The modelled network; scenarios only.
     pub network: Option<NetworkSettings>,
+    /// The modelled RAFT; scenarios only.
+    pub raft: Option<RaftSettings>,
     /// What goes wrong; scenarios only.
     #[serde(default)]
     #[schemars(length(min = 0, max = 1000))]

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::Settings;
 
 /// Sections that only the simulator understands: a workload has none of them.
-pub(super) const SIMULATOR_SECTIONS: &[&str] = &["server", "disk", "network", "faults"];
+pub(super) const SIMULATOR_SECTIONS: &[&str] = &["server", "disk", "network", "raft", "faults"];
 
 /// The JSON Schema of a scenario file (`docs/scenario.schema.json`).
 pub fn scenario_schema() -> &'static Value {

@@ -154,6 +154,12 @@ pub struct NetworkSettings {
     /// Most bytes under way, unacknowledged by the far end.
     #[schemars(extend("x-minimum" = "1B", "x-maximum" = "1GiB"))]
     pub window: Bytes,
+    /// One-way latency between two servers of a cluster.
+    #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1m"))]
+    pub route_latency: Span,
+    /// Bandwidth between two servers.
+    #[schemars(extend("x-minimum" = "1kbit/s", "x-maximum" = "1000Gbit/s"))]
+    pub route_bandwidth: BitRate,
 }
 
 impl Default for NetworkSettings {
@@ -163,6 +169,53 @@ impl Default for NetworkSettings {
             jitter: Span::default(),
             bandwidth: BitRate(10_000_000_000),
             window: Bytes(4 << 20),
+            route_latency: Span(Time::from_micros(100)),
+            route_bandwidth: BitRate(10_000_000_000),
+        }
+    }
+}
+
+/// RAFT, where the stream has replicas.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RaftSettings {
+    /// Shortest silence of the leader after which a follower campaigns.
+    #[schemars(extend("x-minimum" = "10ms", "x-maximum" = "1h"))]
+    pub election_timeout_min: Span,
+    /// Longest such silence; each is drawn evenly between the two.
+    #[schemars(extend("x-minimum" = "10ms", "x-maximum" = "1h"))]
+    pub election_timeout_max: Span,
+    /// Interval of heartbeats.
+    #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "1h"))]
+    pub heartbeat: Span,
+    /// A leader that has not heard a quorum for this long steps down; it looks as often.
+    #[schemars(extend("x-minimum" = "10ms", "x-maximum" = "1h"))]
+    pub lost_quorum: Span,
+    /// Bytes of proposals at which an append entry is full.
+    #[schemars(extend("x-minimum" = "1B", "x-maximum" = "64MiB"))]
+    pub batch_bytes: Bytes,
+    /// Proposals at which an append entry is full.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub batch_entries: u32,
+    /// Append entries not committed or not applied above which a leader steps down.
+    #[schemars(range(min = 1, max = 1_000_000_000))]
+    pub overrun: u64,
+    /// Time that a replica needs to apply a message.
+    #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1m"))]
+    pub apply_cost: Span,
+}
+
+impl Default for RaftSettings {
+    fn default() -> Self {
+        Self {
+            election_timeout_min: Span(Time::from_secs(4)),
+            election_timeout_max: Span(Time::from_secs(9)),
+            heartbeat: Span(Time::from_secs(1)),
+            lost_quorum: Span(Time::from_secs(10)),
+            batch_bytes: Bytes(256 << 10),
+            batch_entries: 4_096,
+            overrun: 100_000,
+            apply_cost: Span(Time::from_micros(1)),
         }
     }
 }

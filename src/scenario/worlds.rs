@@ -80,13 +80,6 @@ impl Settings {
     }
 
     fn beyond_simulation(&self, lane: Lane) -> Option<Problem> {
-        if self.stream.replicas > 1 {
-            let message = format!(
-                "{} replicas are not simulated yet; the simulator allows 1, a live run 1, 3 or 5",
-                self.stream.replicas
-            );
-            return Some(Problem::new(key("stream").key("replicas"), message));
-        }
         match lane {
             Lane::Event => {}
             Lane::Wire(substrate) => return self.beyond_wire(substrate),
@@ -140,7 +133,7 @@ impl Scenario {
     /// Whether a lane of the simulator does what this scenario asks for.
     ///
     /// # Errors
-    /// More than one replica; in the event lane, a client other than `core`; in the wire lane, more
+    /// In the event lane, a client other than `core`; in the wire lane, more
     /// publishers than it takes; on turmoil, a cut.
     pub fn check_simulatable(&self, lane: Lane) -> Result<(), InputError> {
         match self.settings.beyond_simulation(lane) {
@@ -216,12 +209,14 @@ impl Settings {
             server,
             disk,
             network,
+            raft,
             ..
         } = self;
         let sections = [
             ("server", server.as_ref().map(other_keys)),
             ("disk", disk.as_ref().map(other_keys)),
             ("network", network.as_ref().map(other_keys)),
+            ("raft", raft.as_ref().map(other_keys)),
         ];
         let mut left_out = Vec::new();
         for (section, keys) in sections {

@@ -15,10 +15,12 @@ use super::ports::Ports;
 use super::tally::Tally;
 use crate::batch::fast::publisher::ControlFrame;
 use crate::event::{BatchNumber, DropCause, Event, Observer, PublisherId};
-use crate::fault::{Fate, Faults};
+use crate::fault::{Fate, Faults, TimedKind};
 use crate::machine::{Machine as _, Sink, Time};
+use crate::modelled::draw;
 use crate::scenario::FrameKind;
 use crate::seed::{Generator, Seed};
+use crate::server::api::ApiRequest;
 use crate::server::front::{Front, FrontAction, Options};
 use crate::server::message::{BatchHandle, ConnectionId, Fact, Reply, ReplyTo};
 use crate::server::{Action, Input, Server, Source};
@@ -35,6 +37,8 @@ pub struct Hub {
     cuts: Vec<CutState>,
     links: Links,
     coin: Generator,
+    /// Draws the spans that replicas wait for.
+    elections: Generator,
     numbering: Numbering,
     numbers: BTreeMap<BatchHandle, BatchNumber>,
     hosts: Option<Hosts>,
@@ -67,13 +71,14 @@ impl Hub {
         observer: Box<dyn Observer>,
     ) -> Self {
         Self {
-            cuts: vec![CutState::Ahead; faults.cuts().len()],
+            cuts: vec![CutState::Ahead; faults.timed().len()],
             front: Front::new(&server, options),
             server,
             faults,
             links: Links::default(),
             // The same draw as in the simulator's event lane.
             coin: seed.generator("coin", 0),
+            elections: seed.generator("elections", 0),
             numbering: Box::new(|handle, _| BatchNumber(handle.0)),
             numbers: BTreeMap::new(),
             hosts: None,
@@ -134,8 +139,10 @@ impl Hub {
     pub fn connect(&mut self, now: Time, id: ConnectionId, client_ip: &str) -> bool {
         self.pass(now);
         let is_out = (0..self.cuts.len()).any(|index| {
-            let cut = &self.faults.cuts()[index];
-            self.cuts[index] == CutState::On && !cut.holds && cut.publisher.is_none()
+            let cut = &self.faults.timed()[index];
+            self.cuts[index] == CutState::On
+                && cut.kind == TimedKind::Cut
+                && cut.publisher.is_none()
         });
         if is_out {
             self.turn_away();
@@ -223,8 +230,10 @@ impl Hub {
     pub fn is_held(&self, id: ConnectionId) -> bool {
         self.cuts.contains(&CutState::On)
             && (0..self.cuts.len()).any(|index| {
-                let cut = &self.faults.cuts()[index];
-                self.cuts[index] == CutState::On && cut.holds && self.is_meant(cut.publisher, id)
+                let cut = &self.faults.timed()[index];
+                self.cuts[index] == CutState::On
+                    && cut.kind == TimedKind::Hold
+                    && self.is_meant(cut.publisher, id)
             })
     }
 
@@ -235,7 +244,7 @@ impl Hub {
 
     /// When [`Hub::pass`] is wanted.
     pub fn due(&self) -> Time {
-        let cuts = self.faults.cuts().iter().zip(&self.cuts);
+        let cuts = self.faults.timed().iter().zip(&self.cuts);
         let cuts = cuts.map(|(cut, state)| match state {
             CutState::Ahead => cut.from,
             CutState::On => cut.until,
@@ -371,6 +380,11 @@ impl Hub {
                         let input = Input::Chosen(source);
                         self.server.step(self.now, input, &mut self.answered);
                     }
+                    Action::Draw(range) => {
+                        let span = draw(range, &mut self.elections);
+                        self.server
+                            .step(self.now, Input::Drawn(span), &mut self.answered);
+                    }
                 }
             }
             if self.answered.is_empty() {
@@ -428,11 +442,16 @@ impl Hub {
     /// Begins and ends the cuts and holds whose time has come.
     fn cut(&mut self) {
         for index in 0..self.cuts.len() {
-            let cut = self.faults.cuts()[index];
+            let cut = self.faults.timed()[index];
             if self.cuts[index] == CutState::Ahead && cut.from <= self.now {
                 self.cuts[index] = CutState::On;
                 self.tell(&Event::Fault { fault: cut.fault });
-                if !cut.holds {
+                if cut.kind == TimedKind::StepDown {
+                    self.cuts[index] = CutState::Over;
+                    self.step_down();
+                    continue;
+                }
+                if cut.kind == TimedKind::Cut {
                     for id in self.front.connection_ids() {
                         if self.is_meant(cut.publisher, id) {
                             self.lose_late(id);
@@ -448,6 +467,21 @@ impl Hub {
                 let held: Vec<ConnectionId> = self.ports.wakers.keys().copied().collect();
                 held.into_iter().for_each(|id| self.ports.wake(id));
             }
+        }
+    }
+
+    /// The leaders of all streams step down.
+    fn step_down(&mut self) {
+        let names: Vec<String> = self
+            .server
+            .streams()
+            .map(|stream| stream.name().to_string())
+            .collect();
+        for stream in names {
+            let request = ApiRequest::StepDown { stream };
+            // Without a leader there is nothing to do.
+            let _ = self.server.call(self.now, &request, &mut self.answered);
+            self.answer();
         }
     }
 

@@ -100,7 +100,7 @@ impl Observer for Tally {
             Event::Dropped { cause, .. } => match cause {
                 DropCause::IngestQueue => &mut self.overflowed,
                 DropCause::NoResponders => &mut self.unheard,
-                DropCause::Fault | DropCause::Cut => &mut self.lost,
+                DropCause::Fault | DropCause::Cut | DropCause::NoLeader => &mut self.lost,
             },
             Event::ControlReceived { operation, .. } => {
                 if *operation == crate::nats::Operation::Ping {

@@ -9,14 +9,15 @@ use super::api::{
     StoredMessage, StreamInfo, Which,
 };
 use super::host::Host;
-use super::{Action, Server};
-use crate::batch::message::{StreamNumber, SubjectId};
+use super::{Action, Around, Group, Place, Server, surroundings};
+use crate::batch::message::{ReplyTo, StreamNumber, SubjectId};
 use crate::machine::{Sink, Time};
 use crate::nats::StreamSequence;
 use crate::nats::error_code::ErrorCode;
 use crate::nats::subject::OfServer;
 use crate::stream::Stream;
 use crate::stream::config::{Storage, StreamConfig};
+use crate::stream::replicated::Proposal;
 use crate::stream::subjects::{Subjects, overlap};
 
 /// Most names, streams and subjects in one answer, as nats-server has them.
@@ -48,18 +49,22 @@ impl Server {
             }
             ApiRequest::Purge { stream, purge } => {
                 let index = self.index(stream)?;
-                let host = self.hosts.get_mut(index as usize).and_then(Option::as_mut);
-                let host = host.ok_or(ErrorCode::StreamNotFound)?;
+                let Some(Some(Place::Alone(host))) = self.places.get_mut(index as usize) else {
+                    return Err(ErrorCode::StreamNotFound.into());
+                };
                 let purged = host.stream.purge(&self.subjects, purge)?;
                 Ok(ApiAnswer::Purged(purged))
             }
             ApiRequest::MessageGet { stream, which } => self.message(stream, which),
             ApiRequest::MessageDelete { stream, sequence } => {
-                let host = self.host_mut(stream)?;
+                let index = self.index(stream)?;
+                let Some(Some(Place::Alone(host))) = self.places.get_mut(index as usize) else {
+                    return Err(ErrorCode::StreamNotFound.into());
+                };
                 host.stream.delete_message(*sequence)?;
                 Ok(ApiAnswer::Done)
             }
-            ApiRequest::StepDown { .. } => Err(ErrorCode::ClusterRequired.into()),
+            ApiRequest::StepDown { stream } => self.step_down(now, stream, out),
             ApiRequest::Other { stream, call } => self.other(stream, *call),
         }
     }
@@ -78,33 +83,108 @@ impl Server {
             return Err(ErrorCode::StreamNameInUse.into());
         }
         self.check_subjects(&config)?;
+        self.check_replicas(&config)?;
         let number = StreamNumber(self.created);
         self.created += 1;
         let stream = Stream::new(number, now, config, self.model.batch_idle_timeout);
         let name = stream.name().clone();
         let answer = ApiAnswer::Stream(Box::new(info(now, &stream)));
-        let free = self.hosts.iter().position(Option::is_none);
-        let index = free.unwrap_or(self.hosts.len());
-        let host = Some(Host::new(stream));
-        if index == self.hosts.len() {
-            self.hosts.push(host);
-        } else {
-            self.hosts[index] = host;
+        let free = self.places.iter().position(Option::is_none);
+        let index = free.unwrap_or(self.places.len());
+        if index == self.places.len() {
+            self.places.push(None);
         }
+        self.places[index] = Some(self.settle(now, index as u32, stream));
         self.names.insert(name, index as u32);
         self.route_again();
         Ok(answer)
+    }
+
+    /// Puts a new stream onto its server or servers.
+    fn settle(&self, now: Time, index: u32, stream: Stream) -> Place {
+        if stream.config().num_replicas <= 1 {
+            return Place::Alone(Host::new(stream));
+        }
+        let (model, switches) = (&self.model, self.switches);
+        let elsewhere = self.elsewhere(index);
+        let around = Around {
+            stream: surroundings(now, model, switches, &self.subjects, elsewhere),
+            model,
+            idle_advisory: switches.fast.idle_advisory,
+        };
+        Place::Group(Box::new(Group::new(now, &stream, &around)))
+    }
+
+    fn check_replicas(&self, config: &StreamConfig) -> Result<(), ApiFailure> {
+        let servers = u32::from(self.model.cluster.servers);
+        match config.num_replicas {
+            0..=1 => Ok(()),
+            _ if servers == 1 => {
+                let text = "replicas > 1 not supported in non-clustered mode";
+                Err(ApiFailure::new(500, 10074, text))
+            }
+            wanted if wanted > servers => Err(ApiFailure::new(
+                400,
+                10005,
+                "no suitable peers for placement",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn step_down(&mut self, now: Time, name: &str, out: &mut dyn Sink<Action>) -> Answer {
+        if self.model.cluster.servers == 1 {
+            return Err(ErrorCode::ClusterRequired.into());
+        }
+        let index = self.index(name)?;
+        let mut done = Ok(());
+        self.on_group(now, index, out, |group, around, out| {
+            done = group.step_down(now, around, out);
+            None
+        });
+        done.map(|()| ApiAnswer::Done)
+    }
+
+    /// Hands a call to the replicas of its stream, if it is one that they have to agree on: then the
+    /// answer comes when it is applied. Gives back what is answered at once.
+    pub(super) fn propose_call(
+        &mut self,
+        now: Time,
+        to: ReplyTo,
+        request: &ApiRequest,
+        out: &mut dyn Sink<Action>,
+    ) -> bool {
+        let (name, proposal) = match request {
+            ApiRequest::Purge { stream, purge } => (stream, Proposal::Purge(purge.clone())),
+            ApiRequest::MessageDelete { stream, sequence } => (stream, Proposal::Delete(*sequence)),
+            _ => return false,
+        };
+        let Ok(index) = self.index(name) else {
+            return false;
+        };
+        let place = self.places.get(index as usize);
+        if !matches!(place, Some(Some(Place::Group(_)))) {
+            return false;
+        }
+        let call = (to, request.call());
+        self.on_group(now, index, out, |group, around, out| {
+            group.call(now, call, proposal, around, out);
+            None
+        });
+        true
     }
 
     fn update(&mut self, now: Time, config: &StreamConfig, out: &mut dyn Sink<Action>) -> Answer {
         let version = self.model.version;
         self.index(&config.name)?;
         self.check_subjects(config)?;
-        let host = self.host_mut(&config.name)?;
-        host.with_facts(out, |stream, effects| {
-            stream.update(config.clone(), version, effects)
-        })?;
-        let answer = ApiAnswer::Stream(Box::new(info(now, &host.stream)));
+        let place = self.place_mut(&config.name)?;
+        for host in place.hosts() {
+            host.with_facts(out, |stream, effects| {
+                stream.update(config.clone(), version, effects)
+            })?;
+        }
+        let answer = ApiAnswer::Stream(Box::new(info(now, place.stream())));
         self.route_again();
         Ok(answer)
     }
@@ -112,12 +192,12 @@ impl Server {
     /// The stream goes with its queues: what is in them is lost without a word.
     fn delete(&mut self, name: &str, out: &mut dyn Sink<Action>) -> Answer {
         let index = self.index(name)?;
-        self.host_mut(name)?.with_facts(out, |stream, effects| {
-            stream.forget_batches(effects);
-        });
-        self.hosts[index as usize] = None;
+        for host in self.place_mut(name)?.hosts() {
+            host.with_facts(out, |stream, effects| stream.forget_batches(effects));
+        }
+        self.places[index as usize] = None;
         self.names.remove(name);
-        self.choosing.retain(|chooser| *chooser != index);
+        self.choosing.retain(|(chooser, _)| *chooser != index);
         self.route_again();
         Ok(ApiAnswer::Done)
     }
@@ -214,7 +294,11 @@ impl Server {
         if let Some(own) = own.filter(|_| !config.no_ack) {
             return Err(ApiFailure::invalid_config(own.refusal()));
         }
-        let others = self.hosts.iter().flatten().map(|host| host.stream.config());
+        let others = self
+            .places
+            .iter()
+            .flatten()
+            .map(|place| place.stream().config());
         let taken = others
             .filter(|other| other.name != config.name)
             .flat_map(|other| &other.subjects)
@@ -232,10 +316,10 @@ impl Server {
             .ok_or(ErrorCode::StreamNotFound)
     }
 
-    fn host_mut(&mut self, name: &str) -> Result<&mut Host, ErrorCode> {
+    fn place_mut(&mut self, name: &str) -> Result<&mut Place, ErrorCode> {
         let index = self.index(name)?;
-        let host = self.hosts.get_mut(index as usize).and_then(Option::as_mut);
-        host.ok_or(ErrorCode::StreamNotFound)
+        let place = self.places.get_mut(index as usize).and_then(Option::as_mut);
+        place.ok_or(ErrorCode::StreamNotFound)
     }
 
     fn text(&self, subject: SubjectId) -> std::sync::Arc<str> {

@@ -6,10 +6,10 @@
 use std::collections::VecDeque;
 
 use super::message::{AtomicCommit, AtomicFact, Control, Fact, Publish, Reply, ReplyTo};
-use super::model::Switches;
 use super::{Action, ServerModel, Source};
 use crate::machine::{Sink, Time};
 use crate::nats::BatchSequence;
+use crate::stream::replicated::Proposal;
 use crate::stream::{Effect, Stream, Surroundings};
 
 const KIBIBYTE: u64 = 1_024;
@@ -68,11 +68,14 @@ pub(super) struct Host {
     /// Both queues are ready and the driver has not answered yet.
     choosing: bool,
     out: VecDeque<(ReplyTo, Reply)>,
+    /// What the stream wants its replicas to apply.
+    proposals: Vec<Vec<Proposal>>,
 }
 
 /// Answers go to the out-queue, facts straight out.
 struct Effects<'a> {
     queue: &'a mut VecDeque<(ReplyTo, Reply)>,
+    proposals: &'a mut Vec<Vec<Proposal>>,
     out: &'a mut dyn Sink<Action>,
 }
 
@@ -81,6 +84,7 @@ impl Sink<Effect> for Effects<'_> {
         match effect {
             Effect::Answer(to, reply) => self.queue.push_back((to, reply)),
             Effect::Fact(fact) => self.out.emit(Action::Fact(fact)),
+            Effect::Propose(proposals) => self.proposals.push(proposals),
         }
     }
 }
@@ -94,6 +98,7 @@ impl Host {
             turn_end: Time::NEVER,
             choosing: false,
             out: VecDeque::new(),
+            proposals: Vec::new(),
         }
     }
 
@@ -111,8 +116,8 @@ impl Host {
         self.ingest.messages.iter().chain(&self.turn.messages)
     }
 
-    pub(super) fn answers_inside(&self) -> impl Iterator<Item = &(ReplyTo, Reply)> {
-        self.out.iter()
+    pub(super) fn answers_inside(&self) -> impl Iterator<Item = (&ReplyTo, &Reply)> {
+        self.out.iter().map(|(to, reply)| (to, reply))
     }
 
     pub(super) fn is_busy(&self) -> bool {
@@ -184,6 +189,7 @@ impl Host {
         self.turn_end = Time::NEVER;
         let mut effects = Effects {
             queue: &mut self.out,
+            proposals: &mut self.proposals,
             out: &mut *out,
         };
         for publish in &self.turn.messages {
@@ -194,13 +200,13 @@ impl Host {
     }
 
     /// Forgets idle batches.
-    pub(super) fn expire(&mut self, now: Time, switches: Switches, out: &mut dyn Sink<Action>) {
+    pub(super) fn expire(&mut self, now: Time, idle_advisory: bool, out: &mut dyn Sink<Action>) {
         let mut effects = Effects {
             queue: &mut self.out,
+            proposals: &mut self.proposals,
             out,
         };
-        self.stream
-            .expire(now, switches.fast.idle_advisory, &mut effects);
+        self.stream.expire(now, idle_advisory, &mut effects);
     }
 
     /// Does something to the stream that has facts for effects.
@@ -211,13 +217,41 @@ impl Host {
     ) -> R {
         let mut effects = Effects {
             queue: &mut self.out,
+            proposals: &mut self.proposals,
             out,
         };
         work(&mut self.stream, &mut effects)
     }
 
+    /// What the stream wants its replicas to apply, in its order.
+    pub(super) fn take_proposals(&mut self) -> Vec<Vec<Proposal>> {
+        std::mem::take(&mut self.proposals)
+    }
+
+    /// Ends the turn of a stream that takes nothing any more: what was in it.
+    pub(super) fn drop_turn(&mut self) -> Vec<Publish> {
+        self.turn_end = Time::NEVER;
+        std::mem::take(&mut self.turn).messages
+    }
+
+    /// After something other than its own turn gave the loop answers to send; true if the driver has
+    /// to choose.
+    pub(super) fn look(
+        &mut self,
+        now: Time,
+        model: &ServerModel,
+        out: &mut dyn Sink<Action>,
+    ) -> bool {
+        self.turn_end == Time::NEVER && !self.choosing && self.go_on(now, model, out)
+    }
+
     /// Between turns: what is ready is served; true if both are and the driver has to choose.
-    fn go_on(&mut self, now: Time, model: &ServerModel, out: &mut dyn Sink<Action>) -> bool {
+    pub(super) fn go_on(
+        &mut self,
+        now: Time,
+        model: &ServerModel,
+        out: &mut dyn Sink<Action>,
+    ) -> bool {
         match (self.ingest.messages.is_empty(), self.out.is_empty()) {
             (true, true) => false,
             (true, false) => {
@@ -244,7 +278,7 @@ impl Host {
         let kibibyte = model.kibibyte_cost.as_nanos();
         let bytes = kibibyte.saturating_mul(self.turn.bytes) / KIBIBYTE;
         let mut cost = Time::from_nanos(each) + Time::from_nanos(bytes);
-        if self.stream.writes_files() {
+        if self.stream.writes_files() && !self.stream.is_replicated() {
             cost += model.disk.span(self.turn.writes, self.turn.write_bytes);
         }
         self.turn_end = now + cost;

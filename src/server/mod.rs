@@ -1,15 +1,19 @@
-//! One modelled nats-server: ingest queue, internal loop, out-queue and API around its streams.
+//! One modelled nats-server, or a cluster of them: ingest queue, internal loop, out-queue and API
+//! around its streams.
 //!
-//! Leans on `stream`, `batch` and `net::disk`.
+//! `host` is a stream on one server, `group` its replicas on several, `place` either. Leans on
+//! `stream`, `batch`, `raft` and `net`.
 
 pub mod api;
 pub mod api_json;
 mod api_print;
 mod calls;
 pub mod front;
+mod group;
 mod host;
 pub mod message;
 mod model;
+mod place;
 pub mod stamp;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -19,13 +23,15 @@ use crate::batch::atomic::staging::Rules;
 use crate::batch::fast::flow::{EvenShare, Policy};
 use crate::batch::limits::Limits;
 use crate::machine::{Machine, Sink, Time};
+use crate::raft::Range;
 use crate::stream::subjects::{Subjects, matches};
 use crate::stream::{Stream, Surroundings};
 use api::{ApiAnswer, ApiCall, ApiFailure, ApiRequest};
-use host::Host;
+use group::{Around, Group};
 use message::{Fact, Publish, Reply, ReplyTo, StreamNumber, SubjectId};
 use model::Switches;
-pub use model::{ServerDefect, ServerModel};
+pub use model::{ClusterModel, Home, ServerDefect, ServerModel};
+use place::{Coming, Place};
 
 /// What happens to the server.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -34,6 +40,8 @@ pub enum Input {
     Publish(Publish),
     /// The driver's answer to [`Action::Choose`].
     Chosen(Source),
+    /// The driver's answer to [`Action::Draw`], before any other input.
+    Drawn(Time),
     /// An API call; [`Action::ApiReply`] answers it.
     Api {
         /// The answer goes there.
@@ -73,6 +81,8 @@ pub enum Action {
     },
     /// Ingest and out-queue are both ready: the driver draws which is served first.
     Choose,
+    /// A replica waits for a span: the driver draws it evenly from this range, at once.
+    Draw(Range),
     /// A fact for events.
     Fact(Fact),
 }
@@ -88,7 +98,7 @@ struct Call {
 /// Subjects of no stream lead here.
 const NOWHERE: u32 = u32::MAX;
 
-/// One modelled server.
+/// One modelled server, or the cluster that its streams have replicas on.
 ///
 /// Each stream has an internal loop of its own, as in nats-server; API calls run beside the loops,
 /// one after the other.
@@ -98,15 +108,18 @@ pub struct Server {
     subjects: Subjects,
     /// By subject id: the index of the stream's host, or [`NOWHERE`].
     routes: Vec<u32>,
-    hosts: Vec<Option<Host>>,
+    places: Vec<Option<Place>>,
     names: BTreeMap<Arc<str>, u32>,
     /// Streams created so far: the number of the next.
     created: u32,
     /// Goes up whenever subjects may lead elsewhere.
     routing: u64,
     calls: VecDeque<Call>,
-    /// Hosts that wait for [`Input::Chosen`], in the order in which they asked.
-    choosing: VecDeque<u32>,
+    /// Loops that wait for [`Input::Chosen`], in the order in which they asked: the place, and the
+    /// replica there.
+    choosing: VecDeque<(u32, u8)>,
+    /// Places that wait for [`Input::Drawn`], in the order in which they asked.
+    drawing: VecDeque<u32>,
     /// The model's defects, looked up once.
     switches: Switches,
 }
@@ -119,12 +132,13 @@ impl Server {
             model,
             subjects: Subjects::default(),
             routes: Vec::new(),
-            hosts: Vec::new(),
+            places: Vec::new(),
             names: BTreeMap::new(),
             created: 0,
             routing: 0,
             calls: VecDeque::new(),
             choosing: VecDeque::new(),
+            drawing: VecDeque::new(),
         }
     }
 
@@ -152,8 +166,8 @@ impl Server {
             None => self.intern(subject),
         };
         let route = *self.routes.get(id.0 as usize)?;
-        let host = self.hosts.get(route as usize)?.as_ref()?;
-        Some((id, &host.stream))
+        let place = self.places.get(route as usize)?.as_ref()?;
+        Some((id, place.stream()))
     }
 
     /// A number that changes whenever streams come, go or change their subjects: as long as it is
@@ -164,8 +178,8 @@ impl Server {
 
     /// All streams, by name.
     pub fn streams(&self) -> impl Iterator<Item = &Stream> {
-        let hosts = self.names.values();
-        hosts.filter_map(|index| Some(&self.hosts.get(*index as usize)?.as_ref()?.stream))
+        let places = self.names.values();
+        places.filter_map(|index| Some(self.places.get(*index as usize)?.as_ref()?.stream()))
     }
 
     /// A stream by number, as long as it exists.
@@ -186,15 +200,15 @@ impl Server {
     /// The name of the stream that takes `subject`, if any: answers to it carry this name.
     pub fn stream_of(&self, subject: SubjectId) -> Option<&Arc<str>> {
         let route = *self.routes.get(subject.0 as usize)?;
-        let host = self.hosts.get(route as usize)?.as_ref()?;
-        Some(host.stream.name())
+        let place = self.places.get(route as usize)?.as_ref()?;
+        Some(place.stream().name())
     }
 
     /// A stream by name.
     pub fn stream(&self, name: &str) -> Option<&Stream> {
         let index = *self.names.get(name)?;
-        let host = self.hosts.get(index as usize)?.as_ref()?;
-        Some(&host.stream)
+        let place = self.places.get(index as usize)?.as_ref()?;
+        Some(place.stream())
     }
 
     /// Does an API call at once, for setting a world up; facts go to `out`, the answer is returned.
@@ -212,94 +226,116 @@ impl Server {
 
     /// Messages inside that are not yet dealt with.
     pub fn messages_inside(&self) -> impl Iterator<Item = &Publish> {
-        self.hosts.iter().flatten().flat_map(Host::messages_inside)
+        self.places
+            .iter()
+            .flatten()
+            .flat_map(Place::messages_inside)
     }
 
     /// Answers inside that are not yet sent, with where they go.
-    pub fn answers_inside(&self) -> impl Iterator<Item = &(ReplyTo, Reply)> {
-        self.hosts.iter().flatten().flat_map(Host::answers_inside)
+    pub fn answers_inside(&self) -> impl Iterator<Item = (&ReplyTo, &Reply)> {
+        self.places.iter().flatten().flat_map(Place::answers_inside)
     }
 
     /// Whether there is work inside: nothing but idle timers is left otherwise.
     pub fn is_busy(&self) -> bool {
-        self.hosts.iter().flatten().any(Host::is_busy)
+        self.places.iter().flatten().any(Place::is_busy)
     }
 
     fn publish(&mut self, now: Time, publish: Publish, out: &mut dyn Sink<Action>) {
         let route = self.routes.get(publish.subject.0 as usize);
         let route = route.copied().unwrap_or(NOWHERE);
-        let Some(Some(host)) = self.hosts.get_mut(route as usize) else {
-            if let Some((batch, operation, sequence)) = publish.frame() {
-                out.emit(Action::Fact(Fact::Unheard {
-                    batch,
-                    operation,
-                    sequence,
-                }));
-            }
-            if let Some(to) = publish.reply {
-                let reply = Reply::NoResponders(publish.subject);
-                out.emit(Action::Send { to, reply });
-            }
-            return;
-        };
-        host.push(now, publish, &self.model, out);
+        match self.places.get_mut(route as usize) {
+            Some(Some(Place::Alone(host))) => host.push(now, publish, &self.model, out),
+            Some(Some(Place::Group(_))) => self.on_group(now, route, out, |group, around, out| {
+                group.publish(now, publish, around, out);
+                None
+            }),
+            _ => unheard(&publish, out),
+        }
     }
 
-    /// The driver chose for the host that asked first.
+    /// The driver chose for the loop that asked first.
     fn chosen(&mut self, now: Time, source: Source, out: &mut dyn Sink<Action>) {
-        let Some(index) = self.choosing.pop_front() else {
+        let Some((index, member)) = self.choosing.pop_front() else {
             return;
         };
-        if let Some(Some(host)) = self.hosts.get_mut(index as usize)
-            && host.serve(now, source, &self.model, out)
-        {
-            self.choosing.push_back(index);
+        match self.places.get_mut(index as usize) {
+            Some(Some(Place::Alone(host))) => {
+                if host.serve(now, source, &self.model, out) {
+                    self.choosing.push_back((index, 0));
+                }
+            }
+            Some(Some(Place::Group(_))) => self.on_group(now, index, out, |group, around, out| {
+                let again = group.serve(now, member, source, around, out);
+                again.then_some(member)
+            }),
+            _ => {}
+        }
+    }
+
+    /// The driver drew for the place that asked first.
+    fn drawn(&mut self, now: Time, span: Time, out: &mut dyn Sink<Action>) {
+        if let Some(index) = self.drawing.pop_front() {
+            self.on_group(now, index, out, |group, around, out| {
+                group.drawn(now, span, around, out);
+                None
+            });
         }
     }
 
     /// Ends the turn of a host: its slice of messages goes into the stream.
     fn end_turn(&mut self, now: Time, index: u32, out: &mut dyn Sink<Action>) {
-        let hosts = self.hosts.iter().flatten();
-        let (fast, atomic) = hosts.map(Host::open_batches).fold((0, 0), add);
-        let Some(Some(host)) = self.hosts.get_mut(index as usize) else {
+        let elsewhere = self.elsewhere(index);
+        let Some(Some(Place::Alone(host))) = self.places.get_mut(index as usize) else {
             return;
         };
-        let own = host.open_batches();
-        let model = &self.model;
-        let around = Surroundings {
-            now,
-            subjects: &self.subjects,
-            api_level: model.version.api_level(),
-            limits: Limits {
-                per_stream: model.batches_per_stream,
-                per_server: model.batches_per_server,
-                elsewhere: fast - own.0,
-            },
-            staging: Rules {
-                limits: Limits {
-                    per_stream: model.atomic_batches_per_stream,
-                    per_server: model.atomic_batches_per_server,
-                    elsewhere: atomic - own.1,
-                },
-                messages_max: u64::from(model.atomic_batch_messages),
-                defects: self.switches.staging,
-            },
-            atomic_defects: self.switches.atomic,
-            policy: Policy::EvenShare(EvenShare {
-                total: model.flow_total,
-            }),
-            ingest_permille: host.ingest_permille(model),
-            defects: self.switches.fast,
-            store_twice: self.switches.store_twice,
-            plain_size_late: self.switches.plain_size_late,
-        };
+        let mut around = surroundings(now, &self.model, self.switches, &self.subjects, elsewhere);
+        around.ingest_permille = host.ingest_permille(&self.model);
         if host.end_turn(now, &around, &self.model, out) {
-            self.choosing.push_back(index);
+            self.choosing.push_back((index, 0));
         }
+    }
+
+    /// Lets a group act; it says which of its loops has to choose.
+    fn on_group(
+        &mut self,
+        now: Time,
+        index: u32,
+        out: &mut dyn Sink<Action>,
+        act: impl FnOnce(&mut Group, &Around<'_>, &mut dyn Sink<Action>) -> Option<u8>,
+    ) {
+        let elsewhere = self.elsewhere(index);
+        let Some(Some(Place::Group(group))) = self.places.get_mut(index as usize) else {
+            return;
+        };
+        let (model, switches) = (&self.model, self.switches);
+        let around = Around {
+            stream: surroundings(now, model, switches, &self.subjects, elsewhere),
+            model,
+            idle_advisory: switches.fast.idle_advisory,
+        };
+        let mut noted = Noted { draws: 0, out };
+        let chooses = act(group, &around, &mut noted);
+        let draws = noted.draws;
+        self.drawing.extend((0..draws).map(|_| index));
+        self.choosing.extend(chooses.map(|member| (index, member)));
+    }
+
+    /// Batches registered in other places than this one: fast ones, and atomic ones.
+    fn elsewhere(&self, index: u32) -> (u32, u32) {
+        let places = self.places.iter().enumerate();
+        let others = places.filter(|(other, _)| *other != index as usize);
+        others
+            .filter_map(|(_, place)| Some(place.as_ref()?.open_batches()))
+            .fold((0, 0), add)
     }
 
     fn end_call(&mut self, now: Time, out: &mut dyn Sink<Action>) {
         if let Some(call) = self.calls.pop_front() {
+            if self.propose_call(now, call.to, &call.request, out) {
+                return;
+            }
             let answer = self.answer(now, &call.request, out);
             out.emit(Action::ApiReply {
                 to: call.to,
@@ -315,26 +351,23 @@ impl Server {
     fn next(&self) -> (Time, Due) {
         let call = self.calls.front().map_or(Time::NEVER, |call| call.at);
         let mut next = (call, Due::Call);
-        for (index, host) in self.hosts.iter().enumerate().rev() {
-            let Some(host) = host else {
-                continue;
-            };
-            if host.turn_end() <= next.0 {
-                next = (host.turn_end(), Due::Turn(index as u32));
-            }
-            if host.stream.due() <= next.0 {
-                next = (host.stream.due(), Due::Timers(index as u32));
+        for (index, place) in self.places.iter().enumerate().rev() {
+            if let Some(place) = place {
+                let (at, coming) = place.next();
+                if at <= next.0 {
+                    next = (at, Due::At(index as u32, coming));
+                }
             }
         }
         next
     }
 
     fn route(&self, subject: &str) -> u32 {
-        let hosts = self.hosts.iter().enumerate();
-        hosts
-            .filter_map(|(index, host)| Some((index as u32, host.as_ref()?)))
-            .find(|(_, host)| {
-                let filters = &host.stream.config().subjects;
+        let places = self.places.iter().enumerate();
+        places
+            .filter_map(|(index, place)| Some((index as u32, place.as_ref()?)))
+            .find(|(_, place)| {
+                let filters = &place.stream().config().subjects;
                 filters.iter().any(|filter| matches(filter, subject))
             })
             .map_or(NOWHERE, |(index, _)| index)
@@ -353,13 +386,76 @@ fn add(one: (u32, u32), other: (u32, u32)) -> (u32, u32) {
     (one.0 + other.0, one.1 + other.1)
 }
 
+/// What a stream has to know of the server around it, but for its own ingest queue.
+fn surroundings<'a>(
+    now: Time,
+    model: &ServerModel,
+    switches: Switches,
+    subjects: &'a Subjects,
+    (fast, atomic): (u32, u32),
+) -> Surroundings<'a> {
+    Surroundings {
+        now,
+        subjects,
+        api_level: model.version.api_level(),
+        limits: Limits {
+            per_stream: model.batches_per_stream,
+            per_server: model.batches_per_server,
+            elsewhere: fast,
+        },
+        staging: Rules {
+            limits: Limits {
+                per_stream: model.atomic_batches_per_stream,
+                per_server: model.atomic_batches_per_server,
+                elsewhere: atomic,
+            },
+            messages_max: u64::from(model.atomic_batch_messages),
+            defects: switches.staging,
+        },
+        atomic_defects: switches.atomic,
+        policy: Policy::EvenShare(EvenShare {
+            total: model.flow_total,
+        }),
+        ingest_permille: 0,
+        defects: switches.fast,
+        store_twice: switches.store_twice,
+        plain_size_late: switches.plain_size_late,
+    }
+}
+
+/// Nobody listens on the subject of a message, and its sender is told so.
+fn unheard(publish: &Publish, out: &mut dyn Sink<Action>) {
+    if let Some((batch, operation, sequence)) = publish.frame() {
+        out.emit(Action::Fact(Fact::Unheard {
+            batch,
+            operation,
+            sequence,
+        }));
+    }
+    if let Some(to) = publish.reply {
+        let reply = Reply::NoResponders(publish.subject);
+        out.emit(Action::Send { to, reply });
+    }
+}
+
+/// Counts the draws that pass.
+struct Noted<'a> {
+    draws: usize,
+    out: &'a mut dyn Sink<Action>,
+}
+
+impl Sink<Action> for Noted<'_> {
+    fn emit(&mut self, action: Action) {
+        self.draws += usize::from(matches!(action, Action::Draw(_)));
+        self.out.emit(action);
+    }
+}
+
 /// What comes up in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Due {
-    /// Idle timers of a stream's batches.
-    Timers(u32),
-    /// The end of a turn of a stream's loop.
-    Turn(u32),
+    /// Something in a place.
+    At(u32, Coming),
     /// An API call is done.
     Call,
 }
@@ -372,6 +468,7 @@ impl Machine for Server {
         match input {
             Input::Publish(publish) => self.publish(now, publish, out),
             Input::Chosen(source) => self.chosen(now, source, out),
+            Input::Drawn(span) => self.drawn(now, span, out),
             Input::Api { to, request } => {
                 let free = self.calls.back().map_or(now, |call| call.at.max(now));
                 let at = free + self.model.api_cost;
@@ -391,12 +488,19 @@ impl Machine for Server {
                 return;
             }
             match due {
-                Due::Timers(index) => {
-                    if let Some(Some(host)) = self.hosts.get_mut(index as usize) {
-                        host.expire(at, self.switches, out);
+                Due::At(index, Coming::Timers) => {
+                    if let Some(Some(Place::Alone(host))) = self.places.get_mut(index as usize) {
+                        host.expire(at, self.switches.fast.idle_advisory, out);
                     }
                 }
-                Due::Turn(index) => self.end_turn(at, index, out),
+                Due::At(index, Coming::Turn) => self.end_turn(at, index, out),
+                Due::At(index, Coming::Group) => {
+                    self.on_group(at, index, out, Group::wake);
+                    if !self.drawing.is_empty() {
+                        // The driver answers before anything else happens.
+                        return;
+                    }
+                }
                 Due::Call => self.end_call(at, out),
             }
         }

@@ -6,9 +6,11 @@ use std::collections::BTreeSet;
 
 use crate::batch::atomic::staging::StagingDefects;
 use crate::batch::fast::ingest::BatchDefects;
+use crate::batch::message::ConnectionId;
 use crate::machine::Time;
 use crate::nats::version::ServerVersion;
 use crate::net::disk::Disk;
+use crate::raft;
 use crate::stream::atomic::AtomicDefects;
 
 /// What the modelled server is like.
@@ -42,8 +44,59 @@ pub struct ServerModel {
     pub api_cost: Time,
     /// The disk under file stores.
     pub disk: Disk,
+    /// The servers that streams with replicas are on.
+    pub cluster: ClusterModel,
     /// Bugs switched on: those of the version, and any others.
     pub defects: BTreeSet<ServerDefect>,
+}
+
+/// The servers of a cluster, and what lies between them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ClusterModel {
+    /// Servers: the most replicas of a stream, 1..=64.
+    pub servers: u8,
+    /// Which of them a client is connected to.
+    pub home: Home,
+    /// One-way latency of a route.
+    pub latency: Time,
+    /// Bandwidth of a route.
+    pub bits_per_second: u64,
+    /// Time that a replica needs to apply a message.
+    pub apply_cost: Time,
+    /// The constants of RAFT.
+    pub raft: raft::Settings,
+}
+
+/// Which server of a cluster a client is connected to.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Home {
+    /// Each to the first.
+    First,
+    /// One after the other.
+    InTurn,
+}
+
+impl ClusterModel {
+    /// The server of a client, below `servers`.
+    pub fn home(&self, connection: ConnectionId, servers: usize) -> usize {
+        match self.home {
+            Home::First => 0,
+            Home::InTurn => connection.0 as usize % servers.max(1),
+        }
+    }
+}
+
+impl Default for ClusterModel {
+    fn default() -> Self {
+        Self {
+            servers: 1,
+            home: Home::InTurn,
+            latency: Time::from_micros(100),
+            bits_per_second: 10_000_000_000,
+            apply_cost: Time::from_nanos(1_000),
+            raft: raft::Settings::default(),
+        }
+    }
 }
 
 /// Bugs of the server half: made for judges to find, or real ones. A real one is switched on in the
@@ -160,6 +213,7 @@ impl ServerModel {
             kibibyte_cost: Time::from_nanos(2_300),
             api_cost: Time::from_micros(200),
             disk: Disk::new(Time::from_nanos(700), 1_000_000_000, Time::ZERO),
+            cluster: ClusterModel::default(),
             defects: own.filter(|defect| defect.is_in(version)).collect(),
         }
     }

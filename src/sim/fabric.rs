@@ -13,9 +13,11 @@ use crate::batch::fast::publisher::ControlFrame;
 use crate::event::{BatchNumber, DropCause, Event, Observer, PublisherId};
 use crate::fault::{Fate, Faults};
 use crate::machine::Time;
+use crate::modelled::draw;
 use crate::nats::header::Headers;
 use crate::nats::{BatchSequence, Operation};
 use crate::net::link::Link;
+use crate::raft::Range;
 use crate::scenario::{FrameKind, NetworkSettings};
 use crate::seed::{Generator, Seed};
 use crate::server::message::{Payload, SubjectId};
@@ -107,6 +109,7 @@ pub(super) struct Fabric<'a> {
     up_jitters: Vec<Generator>,
     down_jitters: Vec<Generator>,
     coin: Generator,
+    elections: Generator,
     publishers: usize,
 }
 
@@ -135,7 +138,7 @@ impl<'a> Fabric<'a> {
         } else {
             2 * publishers
         };
-        let wakes = 2 * publishers + 1 + 2 * faults.cuts().len();
+        let wakes = 2 * publishers + 1 + 2 * faults.timed().len();
         let rank = permutation(lanes + wakes, &mut seed.generator("ranks", 0));
         Self {
             now: Time::ZERO,
@@ -150,6 +153,7 @@ impl<'a> Fabric<'a> {
             up_jitters: jitters("jitter-up"),
             down_jitters: jitters("jitter-down"),
             coin: seed.generator("coin", 0),
+            elections: seed.generator("elections", 0),
             publishers,
         }
     }
@@ -203,6 +207,11 @@ impl<'a> Fabric<'a> {
         self.coin.random()
     }
 
+    /// A span of this range, drawn evenly.
+    pub(super) fn draw(&mut self, range: Range) -> Time {
+        draw(range, &mut self.elections)
+    }
+
     /// Passes a frame to the server.
     pub(super) fn send_up(&mut self, publisher: PublisherId, frame: UpFrame) {
         let bytes = u64::from(frame.wire_bytes) + CONTROL_LINE_BYTES;
@@ -254,7 +263,7 @@ impl<'a> Fabric<'a> {
             self.tell(&lost);
             return;
         }
-        if !self.faults.cuts().is_empty() && self.faults.is_cut(publisher, self.now) {
+        if !self.faults.timed().is_empty() && self.faults.is_cut(publisher, self.now) {
             self.tell(&cut);
             return;
         }

@@ -11,12 +11,14 @@ use super::model;
 use super::queue::Next;
 use crate::batch::fast::publisher::ControlFrame;
 use crate::event::{BatchNumber, Event, Observer, PublisherId};
-use crate::fault::Faults;
+use crate::fault::{Faults, TimedKind};
 use crate::load::{PayloadContent, Plan};
 use crate::machine::{Machine, Sink, Time};
 use crate::nats::Operation;
+use crate::raft::Range;
 use crate::scenario::{Lane, Settings};
 use crate::seed::Seed;
+use crate::server::api::ApiRequest;
 use crate::server::message::{Control, Fact, Publish, Reply, ReplyTo};
 use crate::server::{Action, Input, Server, Source};
 
@@ -28,6 +30,8 @@ pub struct World<'a> {
     content: PayloadContent,
     next_batch: u32,
     done: usize,
+    /// Name of the stream.
+    stream: String,
     time_limit: Time,
     events: u64,
 }
@@ -88,7 +92,7 @@ impl<'a> World<'a> {
                 .queue
                 .arm(Wake::Ready(host).index(hosts.len()), Time::ZERO);
         }
-        for (index, cut) in fabric.faults.cuts().to_vec().into_iter().enumerate() {
+        for (index, cut) in fabric.faults.timed().to_vec().into_iter().enumerate() {
             fabric
                 .queue
                 .arm(Wake::Cut(index, true).index(hosts.len()), cut.from);
@@ -102,6 +106,7 @@ impl<'a> World<'a> {
             content,
             next_batch: 0,
             done: 0,
+            stream: settings.stream.name.clone(),
             time_limit,
             events: 0,
         })
@@ -211,10 +216,17 @@ impl<'a> World<'a> {
         let mut sink = ServerSink {
             fabric: &mut self.fabric,
             choose: false,
+            draws: Vec::new(),
         };
         act(&mut self.server, now, &mut sink);
-        while sink.choose {
-            sink.choose = false;
+        while sink.choose || !sink.draws.is_empty() {
+            for range in std::mem::take(&mut sink.draws) {
+                let span = sink.fabric.draw(range);
+                self.server.step(now, Input::Drawn(span), &mut sink);
+            }
+            if !std::mem::take(&mut sink.choose) {
+                continue;
+            }
             let source = if sink.fabric.flip() {
                 Source::Out
             } else {
@@ -250,20 +262,34 @@ impl<'a> World<'a> {
         let answered = self
             .server
             .answers_inside()
-            .filter(|(to, _)| of_batch(*to))
+            .filter(|(to, _)| of_batch(**to))
             .filter_map(|(_, reply)| ControlFrame::of(reply))
             .any(|frame| waiting.is_released_by(&frame));
         !(on_links || in_server || answered)
     }
 
+    /// The leader of the stream steps down.
+    fn step_down(&mut self) {
+        let request = ApiRequest::StepDown {
+            stream: self.stream.clone(),
+        };
+        self.serve(|server, now, sink| {
+            // Without a leader there is nothing to do.
+            let _ = server.call(now, &request, sink);
+        });
+    }
+
     fn cut(&mut self, index: usize, begins: bool) {
-        let cut = self.fabric.faults.cuts()[index];
+        let cut = self.fabric.faults.timed()[index];
         let fault = cut.fault;
         if !begins {
             self.fabric.tell(&Event::Healed { fault });
             return;
         }
         self.fabric.tell(&Event::Fault { fault });
+        if cut.kind == TimedKind::StepDown {
+            return self.step_down();
+        }
         let publishers = self.hosts.len();
         let end = Wake::Cut(index, false).index(publishers);
         self.fabric.queue.arm(end, cut.until);
@@ -271,7 +297,7 @@ impl<'a> World<'a> {
             if cut.publisher.is_some_and(|whose| whose.0 as usize != host) {
                 continue;
             }
-            if cut.holds {
+            if cut.kind == TimedKind::Hold {
                 for lane in self.fabric.lanes_of(host) {
                     self.fabric.queue.hold(lane, cut.until);
                 }
@@ -296,6 +322,7 @@ const fn is_ping(publish: &Publish) -> bool {
 struct ServerSink<'s, 'o> {
     fabric: &'s mut Fabric<'o>,
     choose: bool,
+    draws: Vec<Range>,
 }
 
 impl Sink<Action> for ServerSink<'_, '_> {
@@ -304,6 +331,7 @@ impl Sink<Action> for ServerSink<'_, '_> {
             Action::Send { to, reply } => self.send(to, &reply),
             Action::Fact(fact) => self.fact(&fact),
             Action::Choose => self.choose = true,
+            Action::Draw(range) => self.draws.push(range),
             Action::ApiReply { .. } => {}
         }
     }

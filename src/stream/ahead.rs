@@ -1,6 +1,7 @@
 //! Messages that are checked and not in the log yet: what they will have changed.
 //!
-//! An atomic batch is checked whole before any of it is stored. Leans on `dedup` for message ids.
+//! An atomic batch is checked whole before any of it is stored, and the leader of a stream with
+//! replicas checks what it proposes before any replica applies it. Leans on `dedup` for message ids.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,6 +28,22 @@ impl Ahead {
         *self.subjects.entry(subject).or_default() += 1;
         if let Some(id) = asked.message_id {
             self.ids.insert(dedup::digest(id));
+        }
+    }
+
+    /// Takes a message back that was added with the same arguments: it is in the log now, or lost.
+    pub(super) fn settle(&mut self, subject: SubjectId, asked: &Asked<'_>, bytes: u64) {
+        let Some(count) = self.subjects.get_mut(&subject) else {
+            return;
+        };
+        *count -= 1;
+        if *count == 0 {
+            self.subjects.remove(&subject);
+        }
+        self.messages -= 1;
+        self.bytes -= bytes;
+        if let Some(id) = asked.message_id {
+            self.ids.remove(&dedup::digest(id));
         }
     }
 
@@ -69,5 +86,12 @@ mod tests {
         assert_eq!(ahead.messages_of(SubjectId(3)), 2);
         assert_eq!(ahead.messages_of(SubjectId(5)), 0);
         assert!(ahead.has_id("m") && !ahead.has_id("n"));
+        ahead.settle(SubjectId(3), &asked, 40);
+        assert_eq!((ahead.messages(), ahead.bytes()), (2, 51));
+        assert_eq!(ahead.messages_of(SubjectId(3)), 1);
+        assert!(!ahead.has_id("m"));
+        ahead.settle(SubjectId(3), &Asked::NOTHING, 50);
+        ahead.settle(SubjectId(4), &Asked::NOTHING, 1);
+        assert_eq!(ahead, Ahead::default());
     }
 }

@@ -70,8 +70,9 @@ impl Stream {
                 self.refuse_atomic(publish, member, error, out);
             }
             Next::Commit(messages) => {
-                let answer = self.commit(member, messages, around, out);
-                self.answer_atomic(publish, answer, out);
+                if let Some(answer) = self.commit(publish, member, messages, around, out) {
+                    self.answer_atomic(publish, answer, out);
+                }
             }
         }
     }
@@ -120,17 +121,19 @@ impl Stream {
         self.check_before_batch(publish, header_bytes, allowed)
     }
 
-    /// The batch is complete: all of it goes into the stream, or nothing.
+    /// The batch is complete: all of it goes into the stream, or nothing. Without an answer it was
+    /// proposed.
     fn commit(
         &mut self,
+        commit: &Publish,
         member: Membership,
         mut messages: Vec<Publish>,
         around: &Surroundings<'_>,
         out: &mut impl Sink<Effect>,
-    ) -> Reply {
+    ) -> Option<Reply> {
         let batch = member.batch;
         let is_eob = member.commit == AtomicCommit::Eob;
-        let marks_late = is_eob && around.atomic_defects.eob_store_refused;
+        let marks_late = is_eob && around.atomic_defects.eob_store_refused && !self.is_replicated();
         if is_eob && !marks_late {
             mark_last(&mut messages);
         }
@@ -142,7 +145,16 @@ impl Stream {
                 advisory: None,
             };
             self.tell_ended(ended, out);
-            return Reply::Refused(Box::new(error));
+            return Some(Reply::Refused(Box::new(error)));
+        }
+        if self.is_replicated() {
+            if let Some(last) = messages.last_mut() {
+                // The end of a batch is not stored, and it is what the answer is for.
+                last.reply = commit.reply;
+            }
+            self.staging.close(batch);
+            self.propose_atomic(messages, around, out);
+            return None;
         }
         let stored = if marks_late {
             mark_last(&mut messages);
@@ -150,7 +162,7 @@ impl Stream {
         } else {
             Ok(self.store_atomic(&messages, around, out))
         };
-        match stored {
+        Some(match stored {
             Err(error) => Reply::Refused(Box::new(error)),
             Ok(sequence) => {
                 self.staging.close(batch);
@@ -162,7 +174,7 @@ impl Stream {
                 };
                 Reply::PubAck(ack, Some(batch))
             }
-        }
+        })
     }
 
     /// The checks of a whole batch, message by message, each as if those before it were stored.
@@ -175,7 +187,8 @@ impl Stream {
         let checked = messages
             .iter()
             .try_for_each(|message| self.check_behind(message, around, &mut ahead));
-        self.shifted_last = if checked.is_err() && around.atomic_defects.shifts_last {
+        let shifts = around.atomic_defects.shifts_last && !self.is_replicated();
+        self.shifted_last = if checked.is_err() && shifts {
             self.log.last().0 + ahead.messages()
         } else {
             0
@@ -199,6 +212,7 @@ impl Stream {
         let bytes = header_bytes(message);
         let checked = self.check_batched(around, message, &asked, bytes, Some(ahead));
         checked.map_err(|hindrance| match hindrance {
+            Hindrance::Duplicate(StreamSequence(0)) => ErrorCode::DuplicateInProcess.into(),
             Hindrance::Duplicate(_) => ErrorCode::AtomicDuplicate.into(),
             Hindrance::Refused(error) => error,
         })?;
@@ -208,7 +222,7 @@ impl Stream {
     }
 
     /// Stores messages that passed their checks, in order; gives the sequence of the last one.
-    fn store_atomic(
+    pub(super) fn store_atomic(
         &mut self,
         messages: &[Publish],
         around: &Surroundings<'_>,
@@ -230,7 +244,7 @@ impl Stream {
             });
             let incoming = Incoming {
                 subject,
-                sender: Sender::Atomic(origin),
+                sender: Sender::Known(origin),
                 sequence: member.sequence,
                 payload: message.payload,
                 headers: message.headers.as_ref(),
@@ -316,6 +330,6 @@ fn dropped(member: Membership, publish: &Publish) -> Effect {
     }))
 }
 
-fn forgotten(batch: BatchHandle, committed: bool) -> Effect {
+pub(super) fn forgotten(batch: BatchHandle, committed: bool) -> Effect {
     Effect::Fact(Fact::Atomic(AtomicFact::Forgotten { batch, committed }))
 }

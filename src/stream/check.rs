@@ -18,7 +18,7 @@ const MOST_HEADER_BYTES: u32 = 65_535;
 /// Why a message does not go into the stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Hindrance {
-    /// Its message id is that of the message here.
+    /// Its message id is that of the message here; 0 if that is on its way there.
     Duplicate(StreamSequence),
     /// It is refused.
     Refused(ApiError),
@@ -31,6 +31,15 @@ impl From<ErrorCode> for Hindrance {
 }
 
 type Checked = Result<(), Hindrance>;
+
+/// What comes before a message and is not in the log.
+#[derive(Clone, Copy, Default)]
+struct Before {
+    messages: u64,
+    bytes: u64,
+    /// Messages of its subject.
+    of_subject: u64,
+}
 
 fn refuse(code: ErrorCode, detail: Detail) -> Checked {
     Err(Hindrance::Refused(ApiError { code, detail }))
@@ -130,6 +139,11 @@ impl Stream {
     }
 
     fn check_duplicate(&mut self, around: &Surroundings<'_>, asked: &Asked<'_>) -> Checked {
+        if let (Some(id), Some(in_flight)) = (asked.message_id, self.in_flight())
+            && in_flight.has_id(id)
+        {
+            return Err(Hindrance::Duplicate(StreamSequence(0)));
+        }
         let known = asked
             .message_id
             .and_then(|id| self.dedup.find(around.now, id));
@@ -139,10 +153,11 @@ impl Stream {
     /// Compared with where the message would go. Behind others of an atomic batch even the right
     /// number is refused.
     fn check_last_sequence_of_batch(&self, asked: &Asked<'_>, ahead: Option<&Ahead>) -> Checked {
+        let last = self.log.last().0 + self.in_flight().map_or(0, Ahead::messages);
         let Some(ahead) = ahead else {
-            return check_last_sequence(asked, self.log.last().0.max(self.shifted_last));
+            return check_last_sequence(asked, last.max(self.shifted_last));
         };
-        check_last_sequence(asked, self.log.last().0 + ahead.messages())?;
+        check_last_sequence(asked, last + ahead.messages())?;
         if asked.last_sequence.is_some() && ahead.messages() > 0 {
             return Err(ErrorCode::WrongLastSequenceConstant.into());
         }
@@ -163,15 +178,13 @@ impl Stream {
                 Ok(())
             };
         };
-        if let Some(ahead) = ahead {
-            // By its text alone: a filter with wildcards meets no subject.
-            let meant = match asked.subject_filter {
-                None => Some(subject),
-                Some(filter) => subjects.find(filter),
-            };
-            if meant.is_some_and(|meant| ahead.messages_of(meant) > 0) {
-                return Err(ErrorCode::WrongLastSequenceConstant.into());
-            }
+        // By its text alone: a filter with wildcards meets no subject.
+        let meant = match asked.subject_filter {
+            None => Some(subject),
+            Some(filter) => subjects.find(filter),
+        };
+        if meant.is_some_and(|meant| self.messages_before(ahead, meant).of_subject > 0) {
+            return Err(ErrorCode::WrongLastSequenceConstant.into());
         }
         let last = asked.subject_filter.map_or_else(
             || self.last_of(subject),
@@ -246,26 +259,37 @@ impl Stream {
             return Ok(());
         }
         let subject = publish.subject;
-        let (messages, bytes, of_subject) = ahead.map_or((0, 0, 0), |ahead| {
-            (ahead.messages(), ahead.bytes(), ahead.messages_of(subject))
-        });
+        let before = self.messages_before(ahead, subject);
         if let Some(limit) = StreamConfig::limit(self.config.max_msgs)
-            && self.log.messages() + messages >= limit
+            && self.log.messages() + before.messages >= limit
         {
             return refuse_text(ErrorCode::StoreFailed, MESSAGES);
         }
         if let Some(limit) = StreamConfig::limit(self.config.max_bytes)
-            && self.log.bytes() + bytes + self.record_bytes(subjects, publish, header_bytes) > limit
+            && self.log.bytes() + before.bytes + self.record_bytes(subjects, publish, header_bytes)
+                > limit
         {
             return refuse_text(ErrorCode::StoreFailed, BYTES);
         }
         if self.config.discard_new_per_subject
             && asked.rollup.is_none()
-            && self.is_subject_full(subject, of_subject)
+            && self.is_subject_full(subject, before.of_subject)
         {
             return refuse_text(ErrorCode::StoreFailed, SUBJECT);
         }
         Ok(())
+    }
+
+    /// What comes before a message and is not in the log: proposals in flight, and the batch that it
+    /// belongs to.
+    fn messages_before(&self, batch: Option<&Ahead>, subject: SubjectId) -> Before {
+        let mut before = Before::default();
+        for ahead in self.in_flight().into_iter().chain(batch) {
+            before.messages += ahead.messages();
+            before.bytes += ahead.bytes();
+            before.of_subject += ahead.messages_of(subject);
+        }
+        before
     }
 
     /// Room under `discard: new`, as the store counts it: a message that replaces the oldest of its

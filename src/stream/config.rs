@@ -292,14 +292,6 @@ impl StreamConfig {
             ),
             (mirror && self.allow_atomic, ErrorCode::MirrorAtomic.into()),
             (mirror && self.allow_batched, ErrorCode::MirrorBatch.into()),
-            (
-                self.num_replicas > 1,
-                ApiFailure::new(
-                    500,
-                    10074,
-                    "replicas > 1 not supported in non-clustered mode",
-                ),
-            ),
         ];
         let broken = rules.into_iter().find(|(broken, _)| *broken);
         broken.map_or(Ok(()), |(_, failure)| Err(failure))

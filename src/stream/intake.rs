@@ -23,19 +23,19 @@ const TWICE_EVERY: u64 = 100;
 
 /// A fast-ingest message, its reply subject read.
 #[derive(Clone, Copy, Debug)]
-struct Fast {
-    batch: BatchHandle,
-    flow: u16,
-    gap: GapMode,
-    sequence: BatchSequence,
-    operation: Operation,
+pub(super) struct Fast {
+    pub(super) batch: BatchHandle,
+    pub(super) flow: u16,
+    pub(super) gap: GapMode,
+    pub(super) sequence: BatchSequence,
+    pub(super) operation: Operation,
 }
 
 /// Passes the answers of a batch on to the reply subject of the message in hand.
-struct Answers<'a, S> {
-    to: Option<ReplyTo>,
-    batch: BatchHandle,
-    out: &'a mut S,
+pub(super) struct Answers<'a, S> {
+    pub(super) to: Option<ReplyTo>,
+    pub(super) batch: BatchHandle,
+    pub(super) out: &'a mut S,
 }
 
 impl<S: Sink<Effect>> Sink<Answer> for Answers<'_, S> {
@@ -83,21 +83,10 @@ impl Stream {
                 };
                 self.refuse(publish, error, out);
             }
-            Control::Fast {
-                batch,
-                flow,
-                gap,
-                sequence,
-                operation,
-            } => {
-                let fast = Fast {
-                    batch,
-                    flow,
-                    gap,
-                    sequence,
-                    operation,
-                };
-                self.take_fast(publish, fast, asked, header_bytes, around, out);
+            Control::Fast { .. } => {
+                if let Some(fast) = Fast::of(publish.control) {
+                    self.take_fast(publish, fast, asked, header_bytes, around, out);
+                }
             }
             Control::BadAtomicId => self.take_bad_atomic_id(publish, out),
             Control::Atomic { .. } => {
@@ -119,33 +108,57 @@ impl Stream {
         let checked = if self.config.sealed {
             Err(ErrorCode::Sealed.into())
         } else {
-            self.check_plain(around, publish, asked, header_bytes)
+            match self.is_replicated() {
+                true => self
+                    .check_size(header_bytes, publish.payload.bytes)
+                    .and_then(|()| self.check_batched(around, publish, asked, header_bytes, None)),
+                false => self.check_plain(around, publish, asked, header_bytes),
+            }
         };
         let (sequence, duplicate) = match checked {
-            Ok(()) => {
-                let message = Incoming {
-                    subject: publish.subject,
-                    sender: Sender::Plain,
-                    sequence: BatchSequence(0),
-                    payload: publish.payload,
-                    headers: publish.headers.as_ref(),
-                };
-                let at = self.store(around.now, around.subjects, &message, asked);
-                out.emit(Effect::Fact(Fact::Stored {
-                    batch: None,
-                    sequence: BatchSequence(0),
-                    stream: self.number,
-                    stream_sequence: at,
-                    payload: publish.payload,
-                }));
-                (at, false)
+            Ok(()) if self.is_replicated() => return self.propose(publish, asked, around, out),
+            Ok(()) => (self.store_plain(publish, asked, around, out), false),
+            Err(Hindrance::Duplicate(StreamSequence(0))) => {
+                return self.refuse(publish, ErrorCode::DuplicateInProcess.into(), out);
             }
             Err(Hindrance::Duplicate(at)) => (at, true),
-            Err(Hindrance::Refused(error)) => {
-                self.refuse(publish, error, out);
-                return;
-            }
+            Err(Hindrance::Refused(error)) => return self.refuse(publish, error, out),
         };
+        self.acknowledge_plain(publish, sequence, duplicate, out);
+    }
+
+    pub(super) fn store_plain(
+        &mut self,
+        publish: &Publish,
+        asked: &Asked<'_>,
+        around: &Surroundings<'_>,
+        out: &mut impl Sink<Effect>,
+    ) -> StreamSequence {
+        let message = Incoming {
+            subject: publish.subject,
+            sender: Sender::Plain,
+            sequence: BatchSequence(0),
+            payload: publish.payload,
+            headers: publish.headers.as_ref(),
+        };
+        let at = self.store(around.now, around.subjects, &message, asked);
+        out.emit(Effect::Fact(Fact::Stored {
+            batch: None,
+            sequence: BatchSequence(0),
+            stream: self.number,
+            stream_sequence: at,
+            payload: publish.payload,
+        }));
+        at
+    }
+
+    pub(super) fn acknowledge_plain(
+        &self,
+        publish: &Publish,
+        sequence: StreamSequence,
+        duplicate: bool,
+        out: &mut impl Sink<Effect>,
+    ) {
         if let Some(to) = publish.reply.filter(|_| !self.config.no_ack) {
             let ack = PubAck {
                 sequence,
@@ -272,7 +285,7 @@ impl Stream {
         Ok(slot)
     }
 
-    /// Header checks, store and register; true if the batch is over.
+    /// Header checks, then store and register, or propose; true if the batch is over.
     fn take_checked(
         &mut self,
         publish: &Publish,
@@ -286,10 +299,7 @@ impl Stream {
         let checked = self.check_batched(around, publish, asked, header_bytes, None);
         let late = self.check_last_message_id(asked);
         let rules = self.rules(around);
-        let stored = match (&checked, &late) {
-            (Ok(()), Ok(())) => Some(self.store_fast(publish, fast, slot, asked, around, out)),
-            _ => None,
-        };
+        let is_replicated = self.is_replicated();
         let Some((ingest, _)) = self.batches.get_mut(slot) else {
             return false;
         };
@@ -310,26 +320,57 @@ impl Stream {
                 answers.out.emit(rejected(fast, error.code));
                 ingest.refused(fast.operation, fast.gap, error, rules, &mut answers)
             }
-            (Ok(()), Err(Hindrance::Refused(error))) => {
-                // The store refuses: the message counts as accepted and never as stored.
+            (Ok(()), late) => {
                 ingest.accepted();
-                self.refuse(publish, error, out);
-                return false;
-            }
-            (Ok(()), Err(Hindrance::Duplicate(_))) => false,
-            (Ok(()), Ok(())) => {
-                ingest.accepted();
-                let at = stored.unwrap_or_default();
-                ingest.stored(fast.sequence, at, publish.reply, rules, &mut answers)
+                if is_replicated {
+                    self.propose(publish, asked, around, out);
+                    return false;
+                }
+                if let Err(Hindrance::Refused(error)) = late {
+                    // The store refuses: the message counts as accepted and never as stored.
+                    self.refuse(publish, error, out);
+                    return false;
+                }
+                self.store_and_register(publish, fast, slot, asked, around, out)
             }
         };
-        if !over && ingest.is_committing() {
-            self.batches.stop_timer(slot);
-        }
+        self.stop_timer_of_commit(slot, over);
         over
     }
 
-    fn store_fast(
+    /// Stores a message that the batch has accepted; true if the batch is over.
+    pub(super) fn store_and_register(
+        &mut self,
+        publish: &Publish,
+        fast: Fast,
+        slot: SlotId,
+        asked: &Asked<'_>,
+        around: &Surroundings<'_>,
+        out: &mut impl Sink<Effect>,
+    ) -> bool {
+        let rules = self.rules(around);
+        let at = self.store_fast(publish, fast, slot, asked, around, out);
+        let Some((ingest, _)) = self.batches.get_mut(slot) else {
+            return false;
+        };
+        let mut answers = Answers {
+            to: publish.reply,
+            batch: fast.batch,
+            out,
+        };
+        ingest.stored(fast.sequence, at, publish.reply, rules, &mut answers)
+    }
+
+    fn stop_timer_of_commit(&mut self, slot: SlotId, over: bool) {
+        if !over
+            && let Some((ingest, _)) = self.batches.get_mut(slot)
+            && ingest.is_committing()
+        {
+            self.batches.stop_timer(slot);
+        }
+    }
+
+    pub(super) fn store_fast(
         &mut self,
         publish: &Publish,
         fast: Fast,
@@ -360,7 +401,7 @@ impl Stream {
         at
     }
 
-    fn rules(&self, around: &Surroundings<'_>) -> Rules {
+    pub(super) fn rules(&self, around: &Surroundings<'_>) -> Rules {
         Rules {
             policy: around.policy,
             pressure: Pressure {
@@ -372,13 +413,13 @@ impl Stream {
         }
     }
 
-    fn forget(&mut self, slot: SlotId, batch: BatchHandle, out: &mut impl Sink<Effect>) {
+    pub(super) fn forget(&mut self, slot: SlotId, batch: BatchHandle, out: &mut impl Sink<Effect>) {
         self.batches.remove(slot);
         out.emit(Effect::Fact(Fact::BatchForgotten { batch, idle: false }));
     }
 
     /// Refuses a message in place of a PubAck; a stream without acks does so in silence.
-    fn refuse(&self, publish: &Publish, error: ApiError, out: &mut impl Sink<Effect>) {
+    pub(super) fn refuse(&self, publish: &Publish, error: ApiError, out: &mut impl Sink<Effect>) {
         if let Control::Fast {
             batch, sequence, ..
         } = publish.control

@@ -32,8 +32,8 @@ pub(super) enum Sender {
     Plain,
     /// A fast batch.
     Fast(BatchHandle, SlotId),
-    /// An atomic batch, whose messages of this subject have this origin.
-    Atomic(OriginId),
+    /// A batch whose messages of this subject have this origin.
+    Known(OriginId),
 }
 
 impl Stream {
@@ -203,7 +203,7 @@ impl Stream {
         };
         let (handle, slot) = match message.sender {
             Sender::Fast(handle, slot) => (handle, slot),
-            Sender::Atomic(origin) => return origin,
+            Sender::Known(origin) => return origin,
             Sender::Plain => {
                 let known = self.subject_mut(subject).plain;
                 return known.unwrap_or_else(|| {

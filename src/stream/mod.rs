@@ -1,7 +1,9 @@
 //! A stream: its log, its limits, and the checks before a message goes in.
 //!
-//! `intake` takes one message through all of it, `atomic` a whole atomic batch; `check`, `ask` and
-//! `ahead` are the header checks; `keep` stores and removes; `purge` and `read` answer the API. Leans on `batch`, `machine` and the words of `nats`.
+//! `intake` takes one message through all of it, `atomic` a whole atomic batch; `replicated` puts
+//! several replicas between checking and storing; `check`, `ask` and `ahead` are the header checks;
+//! `keep` stores and removes; `purge` and `read` answer the API. Leans on `batch`, `machine` and the
+//! words of `nats`.
 
 mod ahead;
 mod ask;
@@ -15,6 +17,7 @@ mod keep;
 pub mod log;
 pub mod purge;
 mod read;
+pub mod replicated;
 pub mod subjects;
 
 use std::collections::BTreeMap;
@@ -37,6 +40,7 @@ use config::{PersistMode, Retention, Storage, StreamConfig};
 use dedup::DedupWindow;
 use failure::ApiFailure;
 use log::{Log, OriginId};
+use replicated::{Proposal, Replicated};
 use subjects::Subjects;
 
 /// What a stream has to know of the server around it while it handles a message.
@@ -73,6 +77,8 @@ pub enum Effect {
     Answer(ReplyTo, Reply),
     /// Something became true.
     Fact(Fact),
+    /// All replicas are to apply these, one after the other and nothing between them.
+    Propose(Vec<Proposal>),
 }
 
 /// Messages of one subject.
@@ -111,6 +117,8 @@ pub struct Stream {
     staging: Staging<Publish>,
     /// The last sequence that messages of fast batches expect, where a defect has it too high.
     shifted_last: u64,
+    /// It is one replica of several.
+    replicated: Option<Box<Replicated>>,
 }
 
 impl Stream {
@@ -128,6 +136,7 @@ impl Stream {
             batches: Table::new(batch_timeout),
             staging: Staging::new(batch_timeout),
             shifted_last: 0,
+            replicated: None,
             config,
         }
     }

@@ -56,7 +56,6 @@ pub(crate) fn result(scenario: &Scenario, seed: u64, outcome: SimOutcome) -> Run
         summary: outcome.seen.summary,
         violations: findings.violations.into_iter().map(Into::into).collect(),
         stalls: findings.stalls.into_iter().map(Into::into).collect(),
-        leader_changes: Vec::new(),
         cost: Cost::default(),
         settings: scenario.settings.clone(),
         notes: Vec::new(),

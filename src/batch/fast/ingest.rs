@@ -11,7 +11,7 @@ use super::flow::{FlowPolicy, Policy, Pressure};
 use crate::batch::message::ReplyTo;
 use crate::machine::Sink;
 use crate::nats::ack::{FlowAck, FlowError, Gap, PubAck};
-use crate::nats::error_code::ApiError;
+use crate::nats::error_code::{ApiError, ErrorCode};
 use crate::nats::{BatchSequence, GapMode, Operation, StreamSequence};
 
 /// What all batches of a stream have in common while one message is handled.
@@ -140,6 +140,32 @@ impl Ingest {
         self.reply
     }
 
+    /// A follower applied a message of this batch: it knows what is stored, and nothing of what was
+    /// received. nats-server's `applyStreamMsgOp`.
+    pub const fn follow(
+        &mut self,
+        sequence: BatchSequence,
+        at: StreamSequence,
+        reply: Option<ReplyTo>,
+    ) {
+        self.received = sequence;
+        self.persisted = sequence;
+        self.stored = at;
+        self.reply = reply;
+    }
+
+    /// The replica has become leader: the batch goes on from what is stored, with a flow chosen anew
+    /// and an ack that says so, for [`Ingest::reply`]. `rules.pressure` counts the batch.
+    /// ADR-50 [fast.leader.survive].
+    pub fn reset(&mut self, rules: Rules, out: &mut impl Sink<Answer>) {
+        self.flow = rules.policy.initial(self.most, rules.pressure);
+        self.committing = false;
+        self.pending = 0;
+        self.received = self.persisted;
+        self.acked = self.persisted;
+        self.repeat_ack(self.acked, out);
+    }
+
     /// Takes a message of this batch: its sequence and what it asks for.
     pub fn arrive(
         &mut self,
@@ -218,8 +244,8 @@ impl Ingest {
         false
     }
 
-    /// The message in hand is a duplicate of the one at `original` in the stream; true if the batch
-    /// is over. `gap` is the message's own gap mode.
+    /// The message in hand is a duplicate of the one at `original` in the stream, or of one that is
+    /// on its way there if that is 0; true if the batch is over. `gap` is the message's own gap mode.
     pub fn duplicate(
         &mut self,
         operation: Operation,
@@ -237,6 +263,10 @@ impl Ingest {
             return false;
         }
         if gap == GapMode::Fail && self.received == BatchSequence(1) {
+            if original == StreamSequence(0) {
+                out.emit(Answer::Refused(ErrorCode::DuplicateInProcess.into()));
+                return true;
+            }
             out.emit(Answer::PubAck(PubAck {
                 sequence: original,
                 count: Some(self.counted(rules)),

@@ -171,18 +171,26 @@ impl Publisher {
 
     /// The gate after a send: open for the next offer, or a wait.
     fn after_publish(&mut self, now: Time, out: &mut dyn Sink<Action>) {
-        let profile = self.settings.profile;
-        if profile.gate_before_publish || profile.ignores_gate || self.window.is_open_at(self.sent)
-        {
+        if self.is_shut() {
+            self.block(now, out);
+        } else {
             self.state = State::Open;
             out.emit(Action::Ready);
-        } else {
-            self.state = State::Blocked {
-                wait: self.wait(now, true),
-                held: None,
-            };
-            out.emit(Action::Blocked);
         }
+    }
+
+    /// Whether a gate that stands behind the send is shut.
+    fn is_shut(&self) -> bool {
+        let profile = self.settings.profile;
+        !profile.gate_before_publish && !profile.ignores_gate && !self.window.is_open_at(self.sent)
+    }
+
+    fn block(&mut self, now: Time, out: &mut dyn Sink<Action>) {
+        self.state = State::Blocked {
+            wait: self.wait(now, true),
+            held: None,
+        };
+        out.emit(Action::Blocked);
     }
 
     fn on_frame(&mut self, now: Time, frame: ControlFrame, out: &mut dyn Sink<Action>) {
@@ -260,6 +268,8 @@ impl Publisher {
     fn after_window_moved(&mut self, now: Time, out: &mut dyn Sink<Action>) {
         match self.state {
             State::Opening(_) => self.after_publish(now, out),
+            // A smaller flow can shut a gate that was open: a new leader's first ack does.
+            State::Open if self.is_shut() => self.block(now, out),
             State::Blocked { held: None, .. } if self.window.is_open_at(self.sent) => {
                 out.emit(Action::Unblocked);
                 self.state = State::Open;

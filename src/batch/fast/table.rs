@@ -141,6 +141,25 @@ impl<T> Table<T> {
         }
     }
 
+    /// Starts the timer of a batch anew, also if it was stopped.
+    pub fn restart_timer(&mut self, id: SlotId, now: Time) {
+        if let Some(Some(slot)) = self.slots.get_mut(id.0 as usize) {
+            self.timers.remove(&(slot.timer, id));
+            slot.last_seen = now;
+            slot.timer = now + self.timeout;
+            self.timers.insert((slot.timer, id));
+            self.note_due();
+        }
+    }
+
+    /// The batches registered, with their handles.
+    pub fn ids(&self) -> Vec<(BatchHandle, SlotId)> {
+        let slots = (0..).map(SlotId).zip(&self.slots);
+        slots
+            .filter_map(|(id, slot)| Some((slot.as_ref()?.handle, id)))
+            .collect()
+    }
+
     /// When [`Table::expire`] is wanted; perhaps too early, never too late.
     pub const fn due(&self) -> Time {
         self.due
@@ -173,18 +192,13 @@ impl<T> Table<T> {
 
     /// Forgets every batch and names them in the order of their slots.
     pub fn clear(&mut self) -> Vec<BatchHandle> {
-        let ids = (0..self.slots.len() as u32).map(SlotId);
-        let open: Vec<SlotId> = ids
-            .filter(|id| self.slots[id.0 as usize].is_some())
-            .collect();
-        let handles = open
-            .iter()
-            .filter_map(|id| self.slots[id.0 as usize].as_ref().map(|slot| slot.handle))
-            .collect();
-        for id in open {
-            self.remove(id);
-        }
-        handles
+        let open = self.ids();
+        open.into_iter()
+            .map(|(handle, id)| {
+                self.remove(id);
+                handle
+            })
+            .collect()
     }
 
     fn note_due(&mut self) {
@@ -266,6 +280,17 @@ mod tests {
         assert_eq!(table.due(), Time::NEVER);
         assert_eq!(table.expire(SECOND(100)), None);
         assert_eq!(table.open(), 1);
+    }
+
+    #[test]
+    fn a_timer_starts_anew_after_it_was_stopped() {
+        let mut table = table();
+        let slot = table.insert(Time::ZERO, BatchHandle(0), ingest(), ());
+        table.stop_timer(slot);
+        table.restart_timer(slot, SECOND(3));
+        assert_eq!(table.expire(SECOND(12)), None);
+        assert_eq!(table.expire(SECOND(13)), Some(BatchHandle(0)));
+        assert_eq!(table.due(), Time::NEVER);
     }
 
     #[test]

@@ -112,6 +112,7 @@ pub(in crate::report) fn name_of(fault: &Fault) -> String {
         FaultAction::Duplicate => "duplicate",
         FaultAction::Cut => "link cut",
         FaultAction::Hold => "link held",
+        FaultAction::StepDown => "step-down",
     };
     let frame = match fault.frame {
         None => return action.to_owned(),

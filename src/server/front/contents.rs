@@ -134,6 +134,9 @@ impl Contents {
             } => self.drop_one(PartOf::FastBatch(*batch), sequence.0),
             Fact::Overflowed {
                 batch, sequence, ..
+            }
+            | Fact::LostWithoutLeader {
+                batch, sequence, ..
             } => self.drop_one(PartOf::FastBatch(*batch), sequence.0),
             Fact::Atomic(AtomicFact::Stored {
                 batch,
@@ -157,6 +160,7 @@ impl Contents {
             Fact::BatchOpened { .. }
             | Fact::BatchForgotten { .. }
             | Fact::Unheard { .. }
+            | Fact::Leader(_)
             | Fact::Abandoned { .. }
             | Fact::Atomic(AtomicFact::Opened { .. } | AtomicFact::Forgotten { .. }) => {}
         }

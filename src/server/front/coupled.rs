@@ -10,6 +10,10 @@ use crate::batch::message::ConnectionId;
 use crate::machine::{Machine as _, Sink, Time};
 use crate::server::{Action, Input, Server, Source};
 
+/// Spans are drawn in these parts of their range, far from one another.
+const DRAW_PARTS: u64 = 100;
+const DRAW_STEP: u64 = 37;
+
 /// A server and its front.
 #[derive(Clone, Debug)]
 pub struct Coupled {
@@ -19,6 +23,8 @@ pub struct Coupled {
     pub front: Front,
     /// What the server's loops turn to where both queues are ready.
     source: Source,
+    /// Spans drawn so far: each next one is another part of its range.
+    draws: u64,
     asked: Vec<FrontAction>,
     answered: Vec<Action>,
 }
@@ -30,6 +36,7 @@ impl Coupled {
             front: Front::new(&server, options),
             server,
             source,
+            draws: 0,
             asked: Vec::new(),
             answered: Vec::new(),
         }
@@ -101,6 +108,13 @@ impl Coupled {
                     Action::Fact(fact) => self.front.fact(now, &self.server, &fact, out),
                     Action::Choose => {
                         let input = Input::Chosen(self.source);
+                        self.server.step(now, input, &mut self.answered);
+                    }
+                    Action::Draw(range) => {
+                        self.draws += 1;
+                        let span =
+                            range.part(self.draws.wrapping_mul(DRAW_STEP) % DRAW_PARTS, DRAW_PARTS);
+                        let input = Input::Drawn(span);
                         self.server.step(now, input, &mut self.answered);
                     }
                 }

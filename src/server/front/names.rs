@@ -305,6 +305,8 @@ impl Names {
             | Fact::Rejected { .. }
             | Fact::Overflowed { .. }
             | Fact::Unheard { .. }
+            | Fact::Leader(_)
+            | Fact::LostWithoutLeader { .. }
             | Fact::Abandoned { .. }
             | Fact::Atomic(AtomicFact::Stored { .. } | AtomicFact::Dropped { .. }) => {}
         }

@@ -176,6 +176,10 @@ impl Lab {
                         let chosen = Input::Chosen(self.source);
                         self.server.step(self.now, chosen, &mut self.actions);
                     }
+                    Action::Draw(range) => {
+                        let drawn = Input::Drawn(range.least);
+                        self.server.step(self.now, drawn, &mut self.actions);
+                    }
                 }
             }
         }

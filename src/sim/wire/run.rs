@@ -12,7 +12,7 @@ use super::crew;
 use super::seat::{Batches, Log, Seat, Shared};
 use super::{SERVER, host_of, publisher_on};
 use crate::event::{Event, PublisherId};
-use crate::fault::{Cut, Faults};
+use crate::fault::{Faults, Timed, TimedKind};
 use crate::load::{MessageMaker, PayloadContent, Plan};
 use crate::machine::Time;
 use crate::scenario::{Fault, FaultAction, Lane, Settings, Substrate as SubstrateWord};
@@ -77,8 +77,8 @@ struct World<'s, S> {
     shared: Rc<Shared>,
     publishers: usize,
     /// Cuts and holds that have not begun, and those that have not ended, by when they do.
-    ahead: Vec<Cut>,
-    on: Vec<Cut>,
+    ahead: Vec<Timed>,
+    on: Vec<Timed>,
 }
 
 /// Why a run came to its end.
@@ -122,7 +122,9 @@ impl<'s, S: Substrate> World<'s, S> {
             let software = Box::pin(crew::publisher(seat, crew_member));
             substrate.host(host_of(publisher), software);
         }
-        let mut ahead = Faults::new(&settings.faults, publishers).cuts().to_vec();
+        let mut ahead = Faults::new(&settings.faults, publishers).timed().to_vec();
+        // what happens inside the server is the hub's
+        ahead.retain(|fault| fault.kind != TimedKind::StepDown);
         ahead.sort_by_key(|cut| cut.from);
         Ok(Self {
             settings,
@@ -248,18 +250,18 @@ impl<'s, S: Substrate> World<'s, S> {
         Ok(())
     }
 
-    fn begin(&mut self, cut: Cut) -> Result<(), SimError> {
+    fn begin(&mut self, cut: Timed) -> Result<(), SimError> {
         let now = self.shared.clock.now();
         self.shared.log.push(now, Event::Fault { fault: cut.fault });
         for publisher in self.publishers_of(cut) {
             *self.stopped(publisher) += 1;
             let host = host_of(publisher);
-            if !cut.holds {
+            if cut.kind != TimedKind::Hold {
                 self.shared.hub.borrow_mut().lose(now, publisher);
                 self.substrate.reset(host, SERVER)?;
             }
             for (from, to) in both_ways(host) {
-                if cut.holds {
+                if cut.kind == TimedKind::Hold {
                     self.substrate.hold(from, to);
                 } else {
                     self.substrate.cut(from, to);
@@ -269,14 +271,14 @@ impl<'s, S: Substrate> World<'s, S> {
         Ok(())
     }
 
-    fn end(&mut self, cut: Cut) {
+    fn end(&mut self, cut: Timed) {
         let now = self.shared.clock.now();
         let event = Event::Healed { fault: cut.fault };
         self.shared.log.push(now, event);
         for publisher in self.publishers_of(cut) {
             *self.stopped(publisher) -= 1;
             self.shared.log.ways().released(now, publisher);
-            let others = self.on.iter().filter(|other| other.holds == cut.holds);
+            let others = self.on.iter().filter(|other| other.kind == cut.kind);
             let still = others
                 .filter(|other| other.publisher.is_none_or(|whose| whose == publisher))
                 .count();
@@ -284,7 +286,7 @@ impl<'s, S: Substrate> World<'s, S> {
                 continue;
             }
             for (from, to) in both_ways(host_of(publisher)) {
-                if cut.holds {
+                if cut.kind == TimedKind::Hold {
                     self.substrate.release(from, to);
                 } else {
                     self.substrate.heal(from, to);
@@ -293,7 +295,7 @@ impl<'s, S: Substrate> World<'s, S> {
         }
     }
 
-    fn publishers_of(&self, cut: Cut) -> impl Iterator<Item = PublisherId> + use<S> {
+    fn publishers_of(&self, cut: Timed) -> impl Iterator<Item = PublisherId> + use<S> {
         (0..self.publishers as u32)
             .map(PublisherId)
             .filter(move |publisher| cut.publisher.is_none_or(|whose| whose == *publisher))

@@ -171,6 +171,19 @@ fn a_held_message_leaves_when_the_ack_comes() {
     );
 }
 
+/// A new leader starts every flow at one, and repeats what is acked.
+#[test]
+fn an_ack_that_lowers_the_flow_shuts_an_open_gate() {
+    let mut scene = Scene::new(100, 2, GapMode::Ok, Profile::ADR);
+    scene.step(Input::Offer);
+    scene.ack(0, 100);
+    (0..50).for_each(|_| drop(scene.step(Input::Offer)));
+    assert!(scene.publisher.is_ready());
+    assert_eq!(scene.ack(0, 1), [Action::Blocked]);
+    assert!(!scene.publisher.is_ready());
+    assert_eq!(scene.ack(50, 1), [Action::Unblocked, Action::Ready]);
+}
+
 #[test]
 fn an_ack_that_lowers_the_flow_does_not_open_the_gate() {
     let mut scene = Scene::new(100, 2, GapMode::Fail, Profile::ADR);

@@ -1,0 +1,455 @@
+//! A stream with replicas: its leader checks and proposes, every replica applies.
+//!
+//! What is proposed and not applied counts in the leader's checks. A follower knows of a fast batch
+//! what it applied and nothing else; a new leader goes on from there. How proposals reach the
+//! replicas is the business of others. Leans on `ahead`, `intake`, `atomic` and `keep`. ADR-50
+//! [fast.leader.survive]; nats-server's `applyStreamMsgOp`, `processStreamLeaderChange`.
+
+use super::ahead::Ahead;
+use super::ask::Asked;
+use super::atomic::forgotten;
+use super::check::{Hindrance, header_bytes};
+use super::failure::ApiFailure;
+use super::intake::{Answers, Fast};
+use super::keep::{Incoming, Sender};
+use super::log::Origin;
+use super::purge::Purge;
+use super::{BatchOrigins, Effect, Stream, Surroundings};
+use crate::batch::fast::ingest::Ingest;
+use crate::batch::message::{BatchHandle, Control, Fact, Publish, Reply};
+use crate::machine::{Sink, Time};
+use crate::nats::ack::PubAck;
+use crate::nats::{BatchSequence, Operation, StreamSequence};
+
+/// Encoded size of a message in a proposal without its texts and payload (`encodeStreamMsg`).
+const MESSAGE_BYTES: u64 = 27;
+/// What the membership of an atomic batch adds: its id and two numbers (`encodeStreamMsg` with a
+/// batch).
+const MEMBERSHIP_BYTES: u64 = 30;
+/// Encoded size of a purge or a delete, which is a short JSON document.
+const CALL_BYTES: u64 = 150;
+
+/// What the replicas of a stream agree on, one after the other.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Proposal {
+    /// A message that passed the leader's checks.
+    Message(Proposed),
+    /// A message of an atomic batch that passed its checks: the whole batch is stored, or nothing.
+    OfBatch {
+        /// The message.
+        message: Proposed,
+        /// It ends the batch.
+        is_last: bool,
+    },
+    /// The API takes messages out.
+    Purge(Purge),
+    /// The API takes one message out.
+    Delete(StreamSequence),
+}
+
+/// A message with what its leader noted.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Proposed {
+    /// The message as it is to be stored; answers go to its reply subject.
+    pub publish: Publish,
+    /// When it was proposed: the time that it is stored with.
+    pub at: Time,
+}
+
+impl Proposal {
+    /// Encoded size.
+    pub fn bytes(&self) -> u64 {
+        let message = |message: &Proposed| MESSAGE_BYTES + u64::from(message.publish.wire_bytes);
+        match self {
+            Self::Message(proposed) => message(proposed),
+            Self::OfBatch {
+                message: proposed, ..
+            } => message(proposed) + MEMBERSHIP_BYTES,
+            Self::Purge(_) | Self::Delete(_) => CALL_BYTES,
+        }
+    }
+}
+
+/// What a call that went through the replicas came to.
+pub type CallResult = Result<Called, ApiFailure>;
+
+/// What a call did.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Called {
+    /// So many messages are gone.
+    Purged(u64),
+    /// The message is gone.
+    Deleted,
+}
+
+/// What a stream with replicas keeps on each of them.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub(super) struct Replicated {
+    leads: bool,
+    /// On the leader: proposed and not applied.
+    in_flight: Ahead,
+    /// Applied messages of an atomic batch whose end is still to come.
+    gathered: Vec<Proposed>,
+}
+
+impl Stream {
+    /// Makes it one replica of several, a follower.
+    pub fn replicate(&mut self) {
+        self.replicated = Some(Box::default());
+    }
+
+    /// Whether it takes messages: alone, or as the leader of its replicas.
+    pub fn leads(&self) -> bool {
+        self.replicated.as_ref().is_none_or(|own| own.leads)
+    }
+
+    /// Whether it is one of several.
+    pub const fn is_replicated(&self) -> bool {
+        self.replicated.is_some()
+    }
+
+    /// Whether applied messages wait for the end of their atomic batch: no snapshot may be taken.
+    pub fn is_gathering(&self) -> bool {
+        let own = self.replicated.as_ref();
+        own.is_some_and(|own| !own.gathered.is_empty())
+    }
+
+    pub(super) fn in_flight(&self) -> Option<&Ahead> {
+        self.replicated.as_ref().map(|own| &own.in_flight)
+    }
+
+    /// Becomes leader, everything that was committed before being applied: each fast batch goes on
+    /// from what is stored, and its publisher is told so.
+    pub fn lead(&mut self, around: &Surroundings<'_>, out: &mut impl Sink<Effect>) {
+        let Some(own) = &mut self.replicated else {
+            return;
+        };
+        own.leads = true;
+        own.in_flight = Ahead::default();
+        let rules = self.rules(around);
+        for (batch, slot) in self.batches.ids() {
+            self.batches.restart_timer(slot, around.now);
+            let Some((ingest, _)) = self.batches.get_mut(slot) else {
+                continue;
+            };
+            let to = ingest.reply();
+            ingest.reset(rules, &mut Answers { to, batch, out });
+        }
+    }
+
+    /// Leads no more. What was proposed and is not in the logs of others is lost without a word, and
+    /// so are atomic batches; of fast ones it keeps what it knows.
+    pub fn step_down(&mut self, out: &mut impl Sink<Effect>) {
+        if let Some(own) = &mut self.replicated {
+            own.leads = false;
+            own.in_flight = Ahead::default();
+            self.forget_atomic_batches(out);
+        }
+    }
+
+    /// Proposes a message that passed the checks.
+    pub(super) fn propose(
+        &mut self,
+        publish: &Publish,
+        asked: &Asked<'_>,
+        around: &Surroundings<'_>,
+        out: &mut impl Sink<Effect>,
+    ) {
+        self.fly(publish, asked, around);
+        out.emit(Effect::Propose(vec![Proposal::Message(Proposed {
+            publish: publish.clone(),
+            at: around.now,
+        })]));
+    }
+
+    /// Proposes an atomic batch that passed the checks, as entries that stand together.
+    pub(super) fn propose_atomic(
+        &mut self,
+        messages: Vec<Publish>,
+        around: &Surroundings<'_>,
+        out: &mut impl Sink<Effect>,
+    ) {
+        let last = messages.len().saturating_sub(1);
+        let mut proposals = Vec::with_capacity(messages.len());
+        for (index, publish) in messages.into_iter().enumerate() {
+            let headers = publish.headers.clone();
+            let asked = headers.as_deref().map_or(Asked::NOTHING, Asked::read);
+            self.fly(&publish, &asked, around);
+            let at = around.now;
+            proposals.push(Proposal::OfBatch {
+                message: Proposed { publish, at },
+                is_last: index == last,
+            });
+        }
+        out.emit(Effect::Propose(proposals));
+    }
+
+    /// Applies what is committed, on the leader and on followers alike; a call gives its result.
+    pub fn apply(
+        &mut self,
+        proposal: &Proposal,
+        around: &Surroundings<'_>,
+        out: &mut impl Sink<Effect>,
+    ) -> Option<CallResult> {
+        if let Proposal::OfBatch { message, is_last } = proposal {
+            self.gather(message, *is_last, around, out);
+            return None;
+        }
+        self.reject_gathered(around);
+        match proposal {
+            Proposal::Message(message) => {
+                self.apply_message(message, around, out);
+                None
+            }
+            Proposal::OfBatch { .. } => None,
+            Proposal::Purge(purge) => {
+                let purged = self.purge(around.subjects, purge);
+                Some(purged.map(Called::Purged))
+            }
+            Proposal::Delete(sequence) => {
+                let deleted = self.delete_message(*sequence);
+                Some(deleted.map(|()| Called::Deleted))
+            }
+        }
+    }
+
+    /// A message is on its way.
+    fn fly(&mut self, publish: &Publish, asked: &Asked<'_>, around: &Surroundings<'_>) {
+        let bytes = self.record_bytes(around.subjects, publish, header_bytes(publish));
+        if let Some(own) = &mut self.replicated {
+            own.in_flight.add(publish.subject, asked, bytes);
+        }
+    }
+
+    /// A message has come through. One that another leader proposed was never counted here.
+    fn land(&mut self, publish: &Publish, asked: &Asked<'_>, around: &Surroundings<'_>) {
+        let bytes = self.record_bytes(around.subjects, publish, header_bytes(publish));
+        if let Some(own) = &mut self.replicated
+            && own.leads
+        {
+            own.in_flight.settle(publish.subject, asked, bytes);
+        }
+    }
+
+    fn apply_message(
+        &mut self,
+        message: &Proposed,
+        around: &Surroundings<'_>,
+        out: &mut impl Sink<Effect>,
+    ) {
+        let publish = &message.publish;
+        let headers = publish.headers.as_deref();
+        let asked = headers.map_or(Asked::NOTHING, Asked::read);
+        self.land(publish, &asked, around);
+        if let Err(Hindrance::Refused(error)) = self.check_last_message_id(&asked) {
+            // A batch counts the message as accepted and never as stored.
+            if self.leads() {
+                self.refuse(publish, error, out);
+            }
+            return;
+        }
+        let at_their_time = Surroundings {
+            now: message.at,
+            ..*around
+        };
+        match Fast::of(publish.control) {
+            None => {
+                let at = self.store_plain(publish, &asked, &at_their_time, out);
+                if self.leads() {
+                    self.acknowledge_plain(publish, at, false, out);
+                }
+            }
+            Some(fast) if self.leads() => match self.batches.find(fast.batch) {
+                Some(slot) => {
+                    if self.store_and_register(publish, fast, slot, &asked, &at_their_time, out) {
+                        self.forget(slot, fast.batch, out);
+                    }
+                }
+                // Forgotten meanwhile: the message stays, and nobody hears of it.
+                None => {
+                    self.store_loose(publish, fast, &asked, &at_their_time, out);
+                }
+            },
+            Some(fast) => self.follow(publish, fast, &asked, around, &at_their_time, out),
+        }
+    }
+
+    /// A follower stores a message of a fast batch, and notes how far the batch has come.
+    fn follow(
+        &mut self,
+        publish: &Publish,
+        fast: Fast,
+        asked: &Asked<'_>,
+        around: &Surroundings<'_>,
+        at_their_time: &Surroundings<'_>,
+        out: &mut impl Sink<Effect>,
+    ) {
+        let known = self.batches.find(fast.batch);
+        if fast.operation == Operation::Commit {
+            self.store_loose(publish, fast, asked, at_their_time, out);
+            if let Some(slot) = known {
+                self.batches.remove(slot);
+            }
+            return;
+        }
+        let slot = known.unwrap_or_else(|| {
+            let mut rules = self.rules(around);
+            rules.pressure.open += 1;
+            let ingest = Ingest::open(fast.flow, fast.gap, rules);
+            let own = BatchOrigins::default();
+            self.batches.insert(around.now, fast.batch, ingest, own)
+        });
+        let at = self.store_fast(publish, fast, slot, asked, at_their_time, out);
+        self.batches.restart_timer(slot, around.now);
+        if let Some((ingest, _)) = self.batches.get_mut(slot) {
+            ingest.follow(fast.sequence, at, publish.reply);
+        }
+    }
+
+    /// Stores a message of a fast batch that is not registered, or not for longer.
+    fn store_loose(
+        &mut self,
+        publish: &Publish,
+        fast: Fast,
+        asked: &Asked<'_>,
+        around: &Surroundings<'_>,
+        out: &mut impl Sink<Effect>,
+    ) {
+        let origin = self.log.origin(Origin {
+            batch: Some(fast.batch),
+            subject: publish.subject,
+            subject_bytes: around.subjects.text(publish.subject).len() as u32,
+        });
+        let incoming = Incoming {
+            subject: publish.subject,
+            sender: Sender::Known(origin),
+            sequence: fast.sequence,
+            payload: publish.payload,
+            headers: publish.headers.as_ref(),
+        };
+        let at = self.store(around.now, around.subjects, &incoming, asked);
+        out.emit(Effect::Fact(Fact::Stored {
+            batch: Some(fast.batch),
+            sequence: fast.sequence,
+            stream: self.number,
+            stream_sequence: at,
+            payload: publish.payload,
+        }));
+    }
+
+    /// Keeps a message of an atomic batch until the end of the batch; what does not follow on what
+    /// is kept takes the place of it.
+    fn gather(
+        &mut self,
+        message: &Proposed,
+        is_last: bool,
+        around: &Surroundings<'_>,
+        out: &mut impl Sink<Effect>,
+    ) {
+        let key = |message: &Proposed| {
+            let member = message.publish.control.membership();
+            member.map(|member| (member.batch, member.sequence))
+        };
+        let Some(own) = &self.replicated else {
+            return;
+        };
+        let follows = match own.gathered.last().map(key) {
+            None => key(message).is_some_and(|(_, sequence)| sequence == BatchSequence(1)),
+            Some(last) => match (last, key(message)) {
+                (Some((batch, last)), Some((other, sequence))) => {
+                    batch == other && sequence == last.next()
+                }
+                _ => false,
+            },
+        };
+        if !follows {
+            self.reject_gathered(around);
+        }
+        if let Some(own) = &mut self.replicated {
+            own.gathered.push(message.clone());
+            let starts = own.gathered.first().and_then(key);
+            if starts.is_none_or(|(_, sequence)| sequence != BatchSequence(1)) {
+                // Its beginning is missing: the batch is rejected, here and on every replica.
+                self.reject_gathered(around);
+                return;
+            }
+        }
+        if is_last {
+            self.apply_atomic(around, out);
+        }
+    }
+
+    /// What was gathered has no end: it is not stored on any replica.
+    fn reject_gathered(&mut self, around: &Surroundings<'_>) {
+        let Some(own) = &mut self.replicated else {
+            return;
+        };
+        for message in std::mem::take(&mut own.gathered) {
+            let headers = message.publish.headers.clone();
+            let asked = headers.as_deref().map_or(Asked::NOTHING, Asked::read);
+            self.land(&message.publish, &asked, around);
+        }
+    }
+
+    /// The batch is whole.
+    fn apply_atomic(&mut self, around: &Surroundings<'_>, out: &mut impl Sink<Effect>) {
+        let Some(own) = &mut self.replicated else {
+            return;
+        };
+        let gathered = std::mem::take(&mut own.gathered);
+        let Some(last) = gathered.last() else {
+            return;
+        };
+        let (reply, now) = (last.publish.reply, last.at);
+        let messages: Vec<Publish> = gathered.into_iter().map(|one| one.publish).collect();
+        for message in &messages {
+            let headers = message.headers.as_deref();
+            let asked = headers.map_or(Asked::NOTHING, Asked::read);
+            self.land(message, &asked, around);
+        }
+        let at_their_time = Surroundings { now, ..*around };
+        let sequence = self.store_atomic(&messages, &at_their_time, out);
+        let Some(batch) = batch_of(&messages) else {
+            return;
+        };
+        if !self.leads() {
+            return;
+        }
+        out.emit(forgotten(batch, true));
+        if let Some(to) = reply.filter(|_| !self.config.no_ack) {
+            let ack = PubAck {
+                sequence,
+                count: Some(BatchSequence(messages.len() as u64)),
+                duplicate: false,
+            };
+            out.emit(Effect::Answer(to, Reply::PubAck(ack, Some(batch))));
+        }
+    }
+}
+
+fn batch_of(messages: &[Publish]) -> Option<BatchHandle> {
+    let member = messages.first()?.control.membership()?;
+    Some(member.batch)
+}
+
+impl Fast {
+    /// What the reply subject says, if the message is one of fast ingest.
+    pub(super) const fn of(control: Control) -> Option<Self> {
+        match control {
+            Control::Fast {
+                batch,
+                flow,
+                gap,
+                sequence,
+                operation,
+            } => Some(Self {
+                batch,
+                flow,
+                gap,
+                sequence,
+                operation,
+            }),
+            _ => None,
+        }
+    }
+}
