@@ -47,6 +47,8 @@ pub struct EveryPublisherEnds {
     refused_when_due: u64,
     /// Messages refused since the last ack, of which the client does not tell which they are.
     refused_untold: u64,
+    /// So many of them were told at this moment: an ack of the same moment may have come before them.
+    refused_at: (Time, u64),
 
     // what the server knows
     opened: bool,
@@ -149,6 +151,7 @@ impl Judge for EveryPublisherEnds {
             flow: start.flow,
             refused_when_due: 0,
             refused_untold: 0,
+            refused_at: (Time::ZERO, 0),
             opened: false,
             forgotten: false,
             pub_ack_sent: false,
@@ -190,7 +193,9 @@ impl Judge for EveryPublisherEnds {
             Event::GapSeen { .. } => self.trouble(at),
             Event::ErrorSeen { sequence, .. } => {
                 self.refused_when_due += u64::from(sequence.0 >= self.due());
-                self.refused_untold += u64::from(sequence == BatchSequence(0));
+                if sequence == BatchSequence(0) {
+                    self.refused_untold(at);
+                }
                 self.trouble(at);
             }
             Event::AtRest { .. } => self.at_rest = true,
@@ -232,6 +237,14 @@ impl EveryPublisherEnds {
         }
     }
 
+    fn refused_untold(&mut self, at: Time) {
+        self.refused_untold += 1;
+        if self.refused_at.0 != at {
+            self.refused_at = (at, 0);
+        }
+        self.refused_at.1 += 1;
+    }
+
     /// An ack that says more starts the wait anew: the publisher has come further.
     fn ack_seen(&mut self, at: Time, flow: u16, sequence: BatchSequence) {
         if sequence > self.acked
@@ -242,7 +255,8 @@ impl EveryPublisherEnds {
         if sequence > self.acked {
             // Answers come in the order of messages: what is refused from here on is told later.
             self.refused_when_due = 0;
-            self.refused_untold = 0;
+            let (last, together) = self.refused_at;
+            self.refused_untold = if last == at { together } else { 0 };
         }
         if sequence >= self.acked {
             self.acked = sequence;
@@ -366,6 +380,29 @@ mod tests {
             },
         );
         judges.finish(Time::from_secs(3))
+    }
+
+    /// As a client tells it that reads its inbox only inside calls: two errors, and then the ack
+    /// that had come before them, at one moment.
+    #[test]
+    fn an_ack_that_is_told_together_with_errors_may_be_older_than_they_are() {
+        let start = Start {
+            flow: 5,
+            outstanding_acks: 2,
+            gap: GapMode::Ok,
+            manner: Manner {
+                ack_timeout: Time::from_secs(3),
+                errors_count_as_acks: false,
+            },
+        };
+        let mut judge = EveryPublisherEnds::new(&start);
+        for at in [1, 2, 2] {
+            judge.refused_untold(Time::from_secs(at));
+        }
+        judge.ack_seen(Time::from_secs(2), 5, BatchSequence(5));
+        assert_eq!(judge.refused_untold, 2);
+        judge.ack_seen(Time::from_secs(3), 5, BatchSequence(10));
+        assert_eq!(judge.refused_untold, 0);
     }
 
     #[test]
