@@ -126,7 +126,7 @@ fn ratio(part: u64, whole: u64) -> f64 {
     }
 }
 
-const DROP_CAUSES: [DropCause; 5] = [
+pub(super) const DROP_CAUSES: [DropCause; 5] = [
     DropCause::IngestQueue,
     DropCause::Fault,
     DropCause::Cut,

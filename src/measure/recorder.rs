@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use super::batch::{AtServer, Batch};
 use super::batches::Batches;
+use super::finish::DROP_CAUSES;
 use super::groups::{Group, GroupRecord, Runs, group_records};
 use super::in_flight::Message;
 use super::series::SeriesRecorder;
@@ -55,7 +56,8 @@ pub struct Recorder {
     pub(super) first_start: Option<u64>,
     pub(super) last_end: u64,
     pub(super) endings: BTreeMap<(Outcome, u16), u64>,
-    pub(super) dropped: [u64; 4],
+    /// By the causes of [`DROP_CAUSES`].
+    pub(super) dropped: [u64; DROP_CAUSES.len()],
     pub(super) api: BTreeMap<ApiOperation, LatencyHistogram>,
     pub(super) faults: BTreeMap<u32, FaultTimes>,
     pub(super) leader_changes: Vec<LeaderChange>,
@@ -92,7 +94,7 @@ impl Recorder {
             first_start: None,
             last_end: 0,
             endings: BTreeMap::new(),
-            dropped: [0; 4],
+            dropped: [0; DROP_CAUSES.len()],
             api: BTreeMap::new(),
             faults: BTreeMap::new(),
             leader_changes: Vec::new(),
