@@ -106,6 +106,8 @@ impl<'w, W: Witness> CoreClient<'w, W> {
             while let Some(message) = self.inbox.next().now_or_never() {
                 now = self.take_in(now, message).await?;
             }
+            // A smaller flow may have shut the gate meanwhile.
+            now = self.settle(now).await?;
             self.machine.step(now, input, &mut self.actions);
             now = self.perform(now).await?;
             if !self.machine.is_ready() {
