@@ -98,7 +98,12 @@ fn on_given_server<T>(
         {
             Some(why)
         } else if case.replicas > 1 && !real.is_clustered() {
-            Some(format!("needs a cluster of {}", case.replicas))
+            let instead = if real.is_model() {
+                ": use --against serve"
+            } else {
+                ""
+            };
+            Some(format!("needs a cluster of {}{instead}", case.replicas))
         } else {
             other_version(case, &version, options)
         };
@@ -202,7 +207,7 @@ fn on_local_servers<T: Send>(
     run_groups(groups, cases, options, work, done)
 }
 
-/// The served model is started once for each version and set of limits.
+/// The served model is started once for each version, number of replicas and set of limits.
 fn on_served_models<T: Send>(
     cases: &[NamedCase<'_>],
     options: &Options,
@@ -221,13 +226,15 @@ fn on_served_models<T: Send>(
         };
         let limits = &case.server_batch_limits;
         let fitting = groups.iter_mut().find(|group| {
-            matches!(group.start, Start::Model(own) if own == version) && group.limits == *limits
+            matches!(group.start, Start::Model(own) if own == version)
+                && group.replicas == case.replicas
+                && group.limits == *limits
         });
         match fitting {
             Some(group) => group.members.push(index),
             None => groups.push(Group {
                 start: Start::Model(version),
-                replicas: 1,
+                replicas: case.replicas,
                 limits: limits.clone(),
                 members: vec![index],
             }),
@@ -302,7 +309,7 @@ impl Shard<'_> {
         let limits = limits.as_ref();
         let mut started = match start {
             Start::Binary(server) => local::start(&server.path, *replicas, limits, self.options)?,
-            Start::Model(version) => served::start(*version, limits, self.options)?,
+            Start::Model(version) => served::start(*version, *replicas, limits, self.options)?,
         };
         let version = started.real.version();
         while !self.stopped.load(Ordering::Relaxed) {

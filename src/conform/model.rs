@@ -165,9 +165,8 @@ impl Model {
 
 impl Peer for Model {
     fn open(&mut self, case: &Case) -> Result<Opened, Stop> {
-        let mut model = server_model(self.version, case.server_batch_limits.as_ref())?;
-        model.cluster.servers = u8::try_from(case.replicas).unwrap_or(u8::MAX);
-        model.cluster.home = Home::First;
+        let limits = case.server_batch_limits.as_ref();
+        let model = server_model(self.version, case.replicas, limits)?;
         *self = Self::with(model);
         self.connect(CALLER, &[(format!("{CALLER_INBOX}.>"), "1".to_owned())])?;
         self.connect(CLIENT, &subscriptions(case))?;
@@ -229,12 +228,16 @@ impl Peer for Model {
     }
 }
 
-/// The model of this version with these batch limits.
+/// The model of this version with as many servers as there are replicas, whose clients are all on the
+/// first, and with these batch limits.
 pub(super) fn server_model(
     version: ServerVersion,
+    replicas: u64,
     limits: Option<&Map<String, Value>>,
 ) -> Result<ServerModel, Stop> {
     let mut model = ServerModel::of(version);
+    model.cluster.servers = u8::try_from(replicas).unwrap_or(u8::MAX);
+    model.cluster.home = Home::First;
     let Some(limits) = limits else {
         return Ok(model);
     };

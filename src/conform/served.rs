@@ -38,16 +38,18 @@ impl Drop for ServedModel {
     }
 }
 
-/// Starts a model of this version with these batch limits.
+/// Starts a model of this version, with as many servers as there are replicas and with these batch
+/// limits.
 ///
 /// # Errors
 /// It does not come up.
 pub(super) fn start(
     version: ServerVersion,
+    replicas: u64,
     limits: Option<&Map<String, Value>>,
     options: &Options,
 ) -> Result<Started, Stop> {
-    let model = server_model(version, limits)?;
+    let model = server_model(version, replicas, limits)?;
     let (stop, stopped) = oneshot::channel();
     let (sender, receiver) = mpsc::channel();
     let thread = thread::spawn(move || {
