@@ -37,6 +37,14 @@ fn publishers(count: u32, messages: u32) -> String {
     )
 }
 
+/// The same on three servers.
+fn replicated(count: u32, messages: u32) -> String {
+    let raft = "[raft]\napply_cost = \"300ns\"\n";
+    let file =
+        publishers(count, messages).replace("[[publishers]]", &format!("{raft}[[publishers]]"));
+    file.replace("[server]", "[stream]\nreplicas = 3\n[server]")
+}
+
 /// Publishers that send one message and then rest for ten seconds.
 fn idle(count: u32) -> String {
     format!(
@@ -92,6 +100,18 @@ fn main() {
             unit: Unit::MessagesPerSecond,
         },
         Case {
+            name: "R3, 100 publishers",
+            file: replicated(100, 20_000 / scale),
+            target: 2.5e6,
+            unit: Unit::MessagesPerSecond,
+        },
+        Case {
+            name: "R3, 900 publishers, flow 1",
+            file: replicated(900, 2_000 / scale),
+            target: 1.2e6,
+            unit: Unit::MessagesPerSecond,
+        },
+        Case {
             name: "900 idle publishers, 10 s",
             file: idle(900),
             target: 3.0,
@@ -109,7 +129,7 @@ fn main() {
     }
     println!(
         "{:<28} {:>12} {:>12} {:>8}",
-        "event lane, R1, 1 KiB", "measured", "target", "ratio"
+        "event lane, 1 KiB", "measured", "target", "ratio"
     );
     for (index, case) in cases.iter().enumerate() {
         let (figure, ratio) = match case.unit {
@@ -123,7 +143,7 @@ fn main() {
             ),
         };
         let target = match case.unit {
-            Unit::MessagesPerSecond => format!(">= {:.0} M/s", case.target / 1e6),
+            Unit::MessagesPerSecond => format!(">= {:.1} M/s", case.target / 1e6),
             Unit::Milliseconds => format!("< {:.0} ms", case.target),
         };
         println!("{:<28} {figure:>12} {target:>12} {ratio:>7.2}x", case.name);
