@@ -386,7 +386,7 @@ fn keys_that_contradict_each_other_are_refused() {
         ),
         (
             &format!("{drop}from = \"1s\""),
-            "faults[0].from: goes with actions \"cut\" and \"hold\" only",
+            "faults[0].from: goes with actions \"cut\", \"hold\" and \"step-down\" only",
         ),
         (
             "[[faults]]\naction = \"drop\"",
@@ -403,6 +403,18 @@ fn keys_that_contradict_each_other_are_refused() {
         (
             "client = \"jetstream-extra\"\n[server]\ndefects = [\"publisher-ignores-gate\"]",
             "server.defects[0]: is a bug of the core client",
+        ),
+        (
+            "[[faults]]\naction = \"step-down\"",
+            "faults[0].from: is missing; a step-down needs its time",
+        ),
+        (
+            "[[faults]]\naction = \"step-down\"\nfrom = \"1s\"\nuntil = \"2s\"",
+            "faults[0].until: does not go with action \"step-down\"",
+        ),
+        (
+            "[raft]\nelection_timeout_max = \"1s\"",
+            "raft.election_timeout_max: 1s is below election_timeout_min, 4s",
         ),
         (
             "[expect]\npings_min = 2\npings_max = 1",
@@ -828,7 +840,7 @@ fn the_hash_is_of_the_meaning_not_of_the_spelling() {
     assert_ne!(small, hash(&format!("{SMALL}flow = 101")));
     assert_ne!(small, hash(&format!("{SMALL}[network]")));
     assert_eq!(
-        small, 10_216_602_209_968_318_255,
+        small, 15_892_621_192_945_833_601,
         "a new default or key changes every configuration hash: say so in CHANGELOG.md"
     );
 }

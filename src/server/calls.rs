@@ -184,6 +184,7 @@ impl Server {
                 stream.update(config.clone(), version, effects)
             })?;
         }
+        place.look_ahead();
         let answer = ApiAnswer::Stream(Box::new(info(now, place.stream())));
         self.route_again();
         Ok(answer)

@@ -9,7 +9,6 @@ use super::message::{AtomicCommit, AtomicFact, Control, Fact, Publish, Reply, Re
 use super::{Action, ServerModel, Source};
 use crate::machine::{Sink, Time};
 use crate::nats::BatchSequence;
-use crate::stream::replicated::Proposal;
 use crate::stream::{Effect, Stream, Surroundings};
 
 const KIBIBYTE: u64 = 1_024;
@@ -68,14 +67,11 @@ pub(super) struct Host {
     /// Both queues are ready and the driver has not answered yet.
     choosing: bool,
     out: VecDeque<(ReplyTo, Reply)>,
-    /// What the stream wants its replicas to apply.
-    proposals: Vec<Vec<Proposal>>,
 }
 
 /// Answers go to the out-queue, facts straight out.
 struct Effects<'a> {
     queue: &'a mut VecDeque<(ReplyTo, Reply)>,
-    proposals: &'a mut Vec<Vec<Proposal>>,
     out: &'a mut dyn Sink<Action>,
 }
 
@@ -84,7 +80,6 @@ impl Sink<Effect> for Effects<'_> {
         match effect {
             Effect::Answer(to, reply) => self.queue.push_back((to, reply)),
             Effect::Fact(fact) => self.out.emit(Action::Fact(fact)),
-            Effect::Propose(proposals) => self.proposals.push(proposals),
         }
     }
 }
@@ -98,7 +93,6 @@ impl Host {
             turn_end: Time::NEVER,
             choosing: false,
             out: VecDeque::new(),
-            proposals: Vec::new(),
         }
     }
 
@@ -189,7 +183,6 @@ impl Host {
         self.turn_end = Time::NEVER;
         let mut effects = Effects {
             queue: &mut self.out,
-            proposals: &mut self.proposals,
             out: &mut *out,
         };
         for publish in &self.turn.messages {
@@ -203,7 +196,6 @@ impl Host {
     pub(super) fn expire(&mut self, now: Time, idle_advisory: bool, out: &mut dyn Sink<Action>) {
         let mut effects = Effects {
             queue: &mut self.out,
-            proposals: &mut self.proposals,
             out,
         };
         self.stream.expire(now, idle_advisory, &mut effects);
@@ -217,15 +209,9 @@ impl Host {
     ) -> R {
         let mut effects = Effects {
             queue: &mut self.out,
-            proposals: &mut self.proposals,
             out,
         };
         work(&mut self.stream, &mut effects)
-    }
-
-    /// What the stream wants its replicas to apply, in its order.
-    pub(super) fn take_proposals(&mut self) -> Vec<Vec<Proposal>> {
-        std::mem::take(&mut self.proposals)
     }
 
     /// Ends the turn of a stream that takes nothing any more: what was in it.

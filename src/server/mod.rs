@@ -317,6 +317,7 @@ impl Server {
         };
         let mut noted = Noted { draws: 0, out };
         let chooses = act(group, &around, &mut noted);
+        group.look_ahead();
         let draws = noted.draws;
         self.drawing.extend((0..draws).map(|_| index));
         self.choosing.extend(chooses.map(|member| (index, member)));

@@ -64,6 +64,13 @@ impl Place {
         }
     }
 
+    /// To be called when hosts were changed through [`Place::hosts`].
+    pub(super) fn look_ahead(&mut self) {
+        if let Self::Group(group) = self {
+            group.look_ahead();
+        }
+    }
+
     /// When something comes up, and what: a timer first, then a turn.
     pub(super) fn next(&self) -> (Time, Coming) {
         match self {

@@ -153,7 +153,7 @@ impl Stream {
                 last.reply = commit.reply;
             }
             self.staging.close(batch);
-            self.propose_atomic(messages, around, out);
+            self.propose_atomic(messages, around);
             return None;
         }
         let stored = if marks_late {

@@ -116,7 +116,7 @@ impl Stream {
             }
         };
         let (sequence, duplicate) = match checked {
-            Ok(()) if self.is_replicated() => return self.propose(publish, asked, around, out),
+            Ok(()) if self.is_replicated() => return self.propose(publish, asked, around),
             Ok(()) => (self.store_plain(publish, asked, around, out), false),
             Err(Hindrance::Duplicate(StreamSequence(0))) => {
                 return self.refuse(publish, ErrorCode::DuplicateInProcess.into(), out);
@@ -297,9 +297,44 @@ impl Stream {
     ) -> bool {
         let header_bytes = header_bytes(publish);
         let checked = self.check_batched(around, publish, asked, header_bytes, None);
-        let late = self.check_last_message_id(asked);
+        let over = match checked {
+            Err(hindrance) => self.hinder(publish, fast, slot, hindrance, around, out),
+            Ok(()) => {
+                if let Some((ingest, _)) = self.batches.get_mut(slot) {
+                    ingest.accepted();
+                }
+                if self.is_replicated() {
+                    self.propose(publish, asked, around);
+                    return false;
+                }
+                if let Err(Hindrance::Refused(error)) = self.check_last_message_id(asked) {
+                    // The store refuses: the message counts as accepted and never as stored.
+                    self.refuse(publish, error, out);
+                    return false;
+                }
+                self.store_and_register(publish, fast, slot, asked, around, out)
+            }
+        };
+        if !over
+            && let Some((ingest, _)) = self.batches.get_mut(slot)
+            && ingest.is_committing()
+        {
+            self.batches.stop_timer(slot);
+        }
+        over
+    }
+
+    /// A check keeps a message out of the stream; true if the batch is over.
+    fn hinder(
+        &mut self,
+        publish: &Publish,
+        fast: Fast,
+        slot: SlotId,
+        hindrance: Hindrance,
+        around: &Surroundings<'_>,
+        out: &mut impl Sink<Effect>,
+    ) -> bool {
         let rules = self.rules(around);
-        let is_replicated = self.is_replicated();
         let Some((ingest, _)) = self.batches.get_mut(slot) else {
             return false;
         };
@@ -308,34 +343,19 @@ impl Stream {
             batch: fast.batch,
             out,
         };
-        let over = match (checked, late) {
-            (Err(Hindrance::Duplicate(original)), _) => {
+        match hindrance {
+            Hindrance::Duplicate(original) => {
                 answers.out.emit(Effect::Fact(Fact::Deduplicated {
                     batch: fast.batch,
                     sequence: fast.sequence,
                 }));
                 ingest.duplicate(fast.operation, fast.gap, original, rules, &mut answers)
             }
-            (Err(Hindrance::Refused(error)), _) => {
+            Hindrance::Refused(error) => {
                 answers.out.emit(rejected(fast, error.code));
                 ingest.refused(fast.operation, fast.gap, error, rules, &mut answers)
             }
-            (Ok(()), late) => {
-                ingest.accepted();
-                if is_replicated {
-                    self.propose(publish, asked, around, out);
-                    return false;
-                }
-                if let Err(Hindrance::Refused(error)) = late {
-                    // The store refuses: the message counts as accepted and never as stored.
-                    self.refuse(publish, error, out);
-                    return false;
-                }
-                self.store_and_register(publish, fast, slot, asked, around, out)
-            }
-        };
-        self.stop_timer_of_commit(slot, over);
-        over
+        }
     }
 
     /// Stores a message that the batch has accepted; true if the batch is over.
@@ -359,15 +379,6 @@ impl Stream {
             out,
         };
         ingest.stored(fast.sequence, at, publish.reply, rules, &mut answers)
-    }
-
-    fn stop_timer_of_commit(&mut self, slot: SlotId, over: bool) {
-        if !over
-            && let Some((ingest, _)) = self.batches.get_mut(slot)
-            && ingest.is_committing()
-        {
-            self.batches.stop_timer(slot);
-        }
     }
 
     pub(super) fn store_fast(

@@ -40,7 +40,7 @@ use config::{PersistMode, Retention, Storage, StreamConfig};
 use dedup::DedupWindow;
 use failure::ApiFailure;
 use log::{Log, OriginId};
-use replicated::{Proposal, Replicated};
+use replicated::Replicated;
 use subjects::Subjects;
 
 /// What a stream has to know of the server around it while it handles a message.
@@ -77,8 +77,6 @@ pub enum Effect {
     Answer(ReplyTo, Reply),
     /// Something became true.
     Fact(Fact),
-    /// All replicas are to apply these, one after the other and nothing between them.
-    Propose(Vec<Proposal>),
 }
 
 /// Messages of one subject.

@@ -88,8 +88,19 @@ pub(super) struct Replicated {
     leads: bool,
     /// On the leader: proposed and not applied.
     in_flight: Ahead,
+    /// What is to be proposed next.
+    outbox: Vec<Outgoing>,
     /// Applied messages of an atomic batch whose end is still to come.
     gathered: Vec<Proposed>,
+}
+
+/// What a leader wants its replicas to apply.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Outgoing {
+    /// One proposal.
+    One(Proposal),
+    /// Several that stand together, all or none.
+    All(Vec<Proposal>),
 }
 
 impl Stream {
@@ -143,8 +154,15 @@ impl Stream {
         if let Some(own) = &mut self.replicated {
             own.leads = false;
             own.in_flight = Ahead::default();
+            own.outbox.clear();
             self.forget_atomic_batches(out);
         }
+    }
+
+    /// What messages that were taken since the last call are to be proposed as, in their order.
+    pub fn take_proposals(&mut self) -> Vec<Outgoing> {
+        let own = self.replicated.as_mut();
+        own.map_or_else(Vec::new, |own| std::mem::take(&mut own.outbox))
     }
 
     /// Proposes a message that passed the checks.
@@ -153,22 +171,18 @@ impl Stream {
         publish: &Publish,
         asked: &Asked<'_>,
         around: &Surroundings<'_>,
-        out: &mut impl Sink<Effect>,
     ) {
         self.fly(publish, asked, around);
-        out.emit(Effect::Propose(vec![Proposal::Message(Proposed {
-            publish: publish.clone(),
-            at: around.now,
-        })]));
+        if let Some(own) = &mut self.replicated {
+            own.outbox.push(Outgoing::One(Proposal::Message(Proposed {
+                publish: publish.clone(),
+                at: around.now,
+            })));
+        }
     }
 
     /// Proposes an atomic batch that passed the checks, as entries that stand together.
-    pub(super) fn propose_atomic(
-        &mut self,
-        messages: Vec<Publish>,
-        around: &Surroundings<'_>,
-        out: &mut impl Sink<Effect>,
-    ) {
+    pub(super) fn propose_atomic(&mut self, messages: Vec<Publish>, around: &Surroundings<'_>) {
         let last = messages.len().saturating_sub(1);
         let mut proposals = Vec::with_capacity(messages.len());
         for (index, publish) in messages.into_iter().enumerate() {
@@ -181,7 +195,9 @@ impl Stream {
                 is_last: index == last,
             });
         }
-        out.emit(Effect::Propose(proposals));
+        if let Some(own) = &mut self.replicated {
+            own.outbox.push(Outgoing::All(proposals));
+        }
     }
 
     /// Applies what is committed, on the leader and on followers alike; a call gives its result.

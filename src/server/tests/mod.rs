@@ -4,6 +4,7 @@ mod atomic;
 mod checks;
 mod defects;
 mod flow;
+mod group;
 mod keep;
 mod life;
 mod random;

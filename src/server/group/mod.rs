@@ -2,10 +2,13 @@
 //!
 //! A message enters at the server that its client is connected to and goes on to the leader, which
 //! checks and proposes it; every replica applies what is committed, and the leader's answers go back
-//! the same way. Leans on `host`, `raft`, `stream::replicated` and `net::link`.
+//! the same way. `replica` is what each does with RAFT, `route` what lies between two. Leans on `host`,
+//! `raft`, `stream::replicated` and `net::link`.
+
+mod replica;
+mod route;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use super::api::{ApiAnswer, ApiCall, ApiFailure};
 use super::host::Host;
@@ -16,86 +19,11 @@ use crate::machine::{Machine as _, Sink, Time};
 use crate::nats::StreamSequence;
 use crate::nats::error_code::ErrorCode;
 use crate::net::link::Link;
-use crate::raft::message::{Content, Message};
-use crate::raft::seam::Write;
-use crate::raft::{self, Entry, LogIndex, Node, NodeId, State, Term};
+use crate::raft::{self, NodeId, Term};
 use crate::stream::replicated::{CallResult, Called, Proposal};
 use crate::stream::{Stream, Surroundings};
-
-/// Append entries in the log at which a snapshot is taken (`monitorStream`).
-const SNAPSHOT_ENTRIES: u64 = 65_536;
-/// Bytes of interest, and of a routed message beside its texts and payload.
-const ROUTE_BYTES: u64 = 40;
-
-impl Entry for Proposal {
-    fn bytes(&self) -> u64 {
-        Self::bytes(self)
-    }
-}
-
-/// A stream as it was when a snapshot was taken.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Snapshot(Arc<Stream>);
-
-impl State for Snapshot {
-    fn bytes(&self) -> u64 {
-        self.0.log().bytes()
-    }
-}
-
-type Input = raft::Input<Proposal, Snapshot>;
-type RaftAction = raft::Action<Proposal, Snapshot>;
-
-/// What servers say to each other.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-enum Between {
-    Raft(Message<Proposal, Snapshot>),
-    /// The sender takes messages for the stream, or does not any more.
-    Interest(bool),
-    /// A message of a client of the sender.
-    Publish(Publish),
-    /// An answer for a client of the receiver.
-    Answer(ReplyTo, Reply),
-}
-
-impl Between {
-    fn bytes(&self) -> u64 {
-        match self {
-            Self::Raft(message) => message.bytes(),
-            Self::Interest(_) => ROUTE_BYTES,
-            Self::Publish(publish) => ROUTE_BYTES + u64::from(publish.wire_bytes),
-            Self::Answer(..) => 3 * ROUTE_BYTES,
-        }
-    }
-}
-
-/// One direction between two servers.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Route {
-    link: Link,
-    under_way: VecDeque<(Time, Between)>,
-}
-
-/// One replica and its server.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Member {
-    host: Host,
-    node: Node<Proposal, Snapshot>,
-    /// In which it may propose: it leads.
-    term: Option<Term>,
-    /// Who takes messages for the stream, as far as this server has heard.
-    interest: Option<NodeId>,
-    /// When the disk under the log is done; `NEVER` while it rests.
-    write_end: Time,
-    /// Committed, and waiting to be applied.
-    committed: VecDeque<(LogIndex, Content<Proposal>)>,
-    /// When those in work are applied; `NEVER` while there are none.
-    apply_end: Time,
-    /// So many of `committed` are in work.
-    applying: usize,
-    processed: LogIndex,
-    applied: LogIndex,
-}
+use replica::{Input, Member};
+use route::{Between, Route, Routed};
 
 /// All replicas of a stream.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -110,6 +38,8 @@ pub(super) struct Group {
     calls: VecDeque<(ReplyTo, ApiCall)>,
     /// Replicas that wait for a draw, in the order in which they asked.
     drawing: VecDeque<NodeId>,
+    /// What comes up next, at hand because it is asked for at every turn.
+    coming: Option<(Time, Due)>,
 }
 
 /// What a group needs of the server model while it works.
@@ -120,7 +50,7 @@ pub(super) struct Around<'a> {
 }
 
 /// What comes up in a group.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Due {
     Arrival(usize),
     Written(usize),
@@ -140,22 +70,8 @@ impl Group {
             sync_always: around.model.disk.syncs(),
             ..model.raft
         };
-        let members = (0..replicas).map(|id| {
-            let mut stream = stream.clone();
-            stream.replicate();
-            Member {
-                host: Host::new(stream),
-                node: Node::new(now, NodeId(id), settings),
-                term: None,
-                interest: None,
-                write_end: Time::NEVER,
-                committed: VecDeque::new(),
-                apply_end: Time::NEVER,
-                applying: 0,
-                processed: LogIndex(0),
-                applied: LogIndex(0),
-            }
-        });
+        let members =
+            (0..replicas).map(|id| Member::new(now, NodeId(id), stream.clone(), settings));
         let link = Link::new(model.latency, model.bits_per_second, u64::MAX);
         let route = Route {
             link,
@@ -168,8 +84,10 @@ impl Group {
             told: StreamSequence(0),
             calls: VecDeque::new(),
             drawing: VecDeque::new(),
+            coming: None,
         };
         group.elect_first(now, around);
+        group.look_ahead();
         group
     }
 
@@ -183,7 +101,13 @@ impl Group {
         &best.unwrap_or(&self.members[0]).host.stream
     }
 
-    /// Changes the configuration of the stream on every replica, or its set of batches.
+    /// The stream as each replica has it.
+    #[cfg(test)]
+    pub(super) fn replicas(&self) -> impl Iterator<Item = &Stream> {
+        self.members.iter().map(|member| &member.host.stream)
+    }
+
+    /// The hosts of all replicas, in their order.
     pub(super) fn each_host(&mut self) -> impl Iterator<Item = &mut Host> {
         self.members.iter_mut().map(|member| &mut member.host)
     }
@@ -331,12 +255,17 @@ impl Group {
 
     /// When [`Group::wake`] is wanted.
     pub(super) fn due(&self) -> Time {
-        self.next().map_or(Time::NEVER, |(at, _)| at)
+        self.coming.map_or(Time::NEVER, |(at, _)| at)
+    }
+
+    /// Notes what comes up next: to be called after everything else that changes the group.
+    pub(super) fn look_ahead(&mut self) {
+        self.coming = self.next();
     }
 
     /// Handles the next thing that is due; the member whose loop has to choose, if one has.
     pub(super) fn wake(&mut self, around: &Around<'_>, out: &mut dyn Sink<Action>) -> Option<u8> {
-        let (at, due) = self.next()?;
+        let (at, due) = self.coming?;
         let around = &Around {
             stream: Surroundings {
                 now: at,
@@ -402,8 +331,7 @@ impl Group {
     fn send(&mut self, now: Time, from: usize, to: usize, between: Between) {
         let count = self.members.len();
         if let Some(route) = self.routes.get_mut(from * count + to) {
-            let arrival = route.link.pass(now, between.bytes(), Time::ZERO);
-            route.under_way.push_back((arrival, between));
+            route.send(now, between);
         }
     }
 
@@ -466,277 +394,6 @@ impl Group {
         chooses
     }
 
-    fn propose_decided(
-        &mut self,
-        now: Time,
-        index: usize,
-        around: &Around<'_>,
-        out: &mut dyn Sink<Action>,
-    ) {
-        for mut proposals in self.members[index].host.take_proposals() {
-            let Some(term) = self.members[index].term else {
-                return;
-            };
-            let input = if proposals.len() == 1
-                && let Some(entry) = proposals.pop()
-            {
-                Input::Propose { term, entry }
-            } else {
-                let entries = proposals;
-                Input::ProposeAll { term, entries }
-            };
-            self.raft(now, index, input, around, out);
-        }
-    }
-
-    /// Gives a replica an input, and does what it wants done.
-    fn raft(
-        &mut self,
-        now: Time,
-        index: usize,
-        input: Input,
-        around: &Around<'_>,
-        out: &mut dyn Sink<Action>,
-    ) {
-        let mut actions = Vec::new();
-        self.members[index].node.step(now, input, &mut actions);
-        self.take(now, index, actions, around, out);
-    }
-
-    fn take(
-        &mut self,
-        now: Time,
-        index: usize,
-        actions: Vec<RaftAction>,
-        around: &Around<'_>,
-        out: &mut dyn Sink<Action>,
-    ) {
-        for action in actions {
-            match action {
-                RaftAction::Broadcast(message) => {
-                    self.broadcast(now, index, &Between::Raft(message));
-                }
-                RaftAction::Send { to, message } => {
-                    self.send(now, index, usize::from(to.0), Between::Raft(message));
-                }
-                RaftAction::Write(write) => {
-                    let cost = self.write_cost(index, write, around.model);
-                    self.members[index].write_end = now + cost;
-                }
-                RaftAction::Draw(range) => {
-                    self.drawing.push_back(NodeId(index as u8));
-                    out.emit(Action::Draw(range));
-                }
-                RaftAction::Apply { index: at, content } => {
-                    self.members[index].committed.push_back((at, content));
-                    self.begin_apply(now, index);
-                }
-                RaftAction::Restore { index: at, state } => {
-                    self.restore(index, at, &state);
-                    self.tell_processed(now, index, around, out);
-                }
-                RaftAction::Lead { term } => self.lead(now, index, term, around, out),
-                RaftAction::SteppedDown { drained, .. } => {
-                    self.stepped_down(now, index, &drained, out);
-                }
-                RaftAction::Refused(_) => {}
-                RaftAction::Fact(_) => {}
-            }
-        }
-    }
-
-    fn write_cost(&self, index: usize, write: Write, model: &ServerModel) -> Time {
-        let files = model.disk.span(write.files, write.file_bytes);
-        if !self.members[index].host.stream.writes_files() {
-            return files;
-        }
-        files + model.disk.span(write.records, write.record_bytes)
-    }
-
-    // -- applying --------------------------------------------------------------------------------
-
-    fn begin_apply(&mut self, now: Time, index: usize) {
-        let cost = self.model.apply_cost;
-        let member = &mut self.members[index];
-        if member.apply_end != Time::NEVER || member.committed.is_empty() {
-            return;
-        }
-        member.applying = member.committed.len();
-        let contents = member.committed.iter().take(member.applying);
-        let entries: u64 = contents.map(|(_, one)| one.proposed().len() as u64).sum();
-        member.apply_end = now + Time::from_nanos(cost.as_nanos().saturating_mul(entries));
-    }
-
-    fn end_apply(
-        &mut self,
-        now: Time,
-        index: usize,
-        around: &Around<'_>,
-        out: &mut dyn Sink<Action>,
-    ) -> Option<u8> {
-        let applying = std::mem::take(&mut self.members[index].applying);
-        self.members[index].apply_end = Time::NEVER;
-        for _ in 0..applying {
-            let Some((at, content)) = self.members[index].committed.pop_front() else {
-                break;
-            };
-            for proposal in content.proposed() {
-                self.apply(now, index, proposal, around, out);
-            }
-            let member = &mut self.members[index];
-            member.processed = at;
-            if !member.host.stream.is_gathering() {
-                member.applied = at;
-            }
-        }
-        self.tell_processed(now, index, around, out);
-        self.snapshot(now, index, around, out);
-        self.begin_apply(now, index);
-        let chooses = self.on_host(now, index, out, |host, out| {
-            host.look(now, around.model, out)
-        });
-        chooses.then_some(index as u8)
-    }
-
-    fn apply(
-        &mut self,
-        now: Time,
-        index: usize,
-        proposal: &Proposal,
-        around: &Around<'_>,
-        out: &mut dyn Sink<Action>,
-    ) {
-        let mut called: Option<CallResult> = None;
-        self.on_host(now, index, out, |host, out| {
-            host.with_facts(out, |stream, mut effects| {
-                called = stream.apply(proposal, &around.stream, &mut effects);
-            });
-            false
-        });
-        if let Some(result) = called
-            && self.members[index].term.is_some()
-            && let Some((to, call)) = self.calls.pop_front()
-        {
-            answer_call(to, call, result, out);
-        }
-    }
-
-    fn tell_processed(
-        &mut self,
-        now: Time,
-        index: usize,
-        around: &Around<'_>,
-        out: &mut dyn Sink<Action>,
-    ) {
-        let member = &self.members[index];
-        let input = Input::Processed {
-            processed: member.processed,
-            applied: member.applied,
-        };
-        self.raft(now, index, input, around, out);
-    }
-
-    fn snapshot(
-        &mut self,
-        now: Time,
-        index: usize,
-        around: &Around<'_>,
-        out: &mut dyn Sink<Action>,
-    ) {
-        let member = &self.members[index];
-        let since = member.applied.since(member.node.log().snapshot_index());
-        if since < SNAPSHOT_ENTRIES || member.host.stream.is_gathering() {
-            return;
-        }
-        let input = Input::SnapshotTaken {
-            index: member.applied,
-            state: Snapshot(Arc::new(member.host.stream.clone())),
-            force: false,
-        };
-        self.raft(now, index, input, around, out);
-    }
-
-    fn restore(&mut self, index: usize, at: LogIndex, state: &Snapshot) {
-        let member = &mut self.members[index];
-        let mut stream = Stream::clone(&state.0);
-        stream.replicate();
-        member.host.stream = stream;
-        member.committed.clear();
-        member.apply_end = Time::NEVER;
-        member.applying = 0;
-        member.processed = at;
-        member.applied = at;
-    }
-
-    // -- leadership ------------------------------------------------------------------------------
-
-    fn lead(
-        &mut self,
-        now: Time,
-        index: usize,
-        term: Term,
-        around: &Around<'_>,
-        out: &mut dyn Sink<Action>,
-    ) {
-        self.members[index].term = Some(term);
-        self.members[index].interest = None;
-        self.broadcast(now, index, &Between::Interest(true));
-        out.emit(Action::Fact(Fact::Leader(Some(index as u8))));
-        self.on_host(now, index, out, |host, out| {
-            host.with_facts(out, |stream, mut effects| {
-                stream.lead(&around.stream, &mut effects);
-            });
-            host.look(now, around.model, out)
-        });
-    }
-
-    fn stepped_down(
-        &mut self,
-        now: Time,
-        index: usize,
-        drained: &[Proposal],
-        out: &mut dyn Sink<Action>,
-    ) {
-        if self.members[index].term.take().is_none() {
-            return;
-        }
-        self.calls.clear();
-        self.broadcast(now, index, &Between::Interest(false));
-        out.emit(Action::Fact(Fact::Leader(None)));
-        self.on_host(now, index, out, |host, out| {
-            host.with_facts(out, |stream, mut effects| stream.step_down(&mut effects));
-            false
-        });
-        for proposal in drained {
-            if let Proposal::Message(message) = proposal {
-                lost(&message.publish, out);
-            }
-        }
-    }
-
-    /// Has the first replica elected before anything else happens, at one moment.
-    fn elect_first(&mut self, now: Time, around: &Around<'_>) {
-        let mut nothing: Vec<Action> = Vec::new();
-        self.raft(now, 0, Input::Campaign, around, &mut nothing);
-        while self.members[0].term.is_none() || self.under_way().next().is_some() {
-            for route in &mut self.routes {
-                for (arrival, _) in &mut route.under_way {
-                    *arrival = now;
-                }
-                route.link.reset(now);
-            }
-            for member in &mut self.members {
-                if member.write_end != Time::NEVER {
-                    member.write_end = now;
-                }
-            }
-            if self.due() > now {
-                return;
-            }
-            self.wake(around, &mut nothing);
-        }
-    }
-
     /// Lets a host act: its answers go to where their clients are, and its facts are told once.
     fn on_host<R>(
         &mut self,
@@ -745,48 +402,18 @@ impl Group {
         out: &mut dyn Sink<Action>,
         act: impl FnOnce(&mut Host, &mut dyn Sink<Action>) -> R,
     ) -> R {
-        let mut actions: Vec<Action> = Vec::new();
-        let done = act(&mut self.members[index].host, &mut actions);
-        let leads = self.members[index].term.is_some();
-        for action in actions {
-            match action {
-                Action::Send { to, reply } => {
-                    let home = self.home(to);
-                    if home == index {
-                        out.emit(Action::Send { to, reply });
-                    } else {
-                        self.send(now, index, home, Between::Answer(to, reply));
-                    }
-                }
-                Action::Fact(fact) => self.tell(fact, leads, out),
-                Action::Choose | Action::ApiReply { .. } | Action::Draw(_) => out.emit(action),
-            }
-        }
-        done
-    }
-
-    /// What is stored is true once the first replica has applied it; the rest is the leader's.
-    fn tell(&mut self, fact: Fact, leads: bool, out: &mut dyn Sink<Action>) {
-        let stored = match fact {
-            Fact::Stored {
-                stream_sequence, ..
-            }
-            | Fact::Atomic(super::message::AtomicFact::Stored {
-                stream_sequence, ..
-            }) => Some(stream_sequence),
-            _ => None,
+        let count = self.members.len();
+        let member = &mut self.members[index];
+        let mut routed = Routed {
+            now,
+            index,
+            leads: member.term.is_some(),
+            model: &self.model,
+            routes: &mut self.routes[index * count..(index + 1) * count],
+            told: &mut self.told,
+            out,
         };
-        let tells = match stored {
-            Some(sequence) if sequence > self.told => {
-                self.told = sequence;
-                true
-            }
-            Some(_) => false,
-            None => leads,
-        };
-        if tells {
-            out.emit(Action::Fact(fact));
-        }
+        act(&mut member.host, &mut routed)
     }
 }
 
