@@ -100,7 +100,7 @@ impl Faults {
                             FaultAction::StepDown => TimedKind::StepDown,
                             _ => TimedKind::Cut,
                         },
-                    })
+                    });
                 }
                 FaultAction::Drop | FaultAction::Delay | FaultAction::Duplicate => {
                     let first = fault.nth.unwrap_or(1).max(1);

@@ -34,6 +34,7 @@ const NEIGHBOURS: &[(&str, &str)] = &[
     ("server", "stream"),
     ("server", "batch"),
     ("server", "net"),
+    ("server", "raft"),
     ("stream", "batch"),
     ("client", "event"),
     ("scenario", "judge"),

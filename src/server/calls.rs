@@ -103,7 +103,7 @@ impl Server {
     /// Puts a new stream onto its server or servers.
     fn settle(&self, now: Time, index: u32, stream: Stream) -> Place {
         if stream.config().num_replicas <= 1 {
-            return Place::Alone(Host::new(stream));
+            return Place::Alone(Box::new(Host::new(stream)));
         }
         let (model, switches) = (&self.model, self.switches);
         let elsewhere = self.elsewhere(index);

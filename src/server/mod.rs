@@ -262,9 +262,8 @@ impl Server {
         };
         match self.places.get_mut(index as usize) {
             Some(Some(Place::Alone(host))) => {
-                if host.serve(now, source, &self.model, out) {
-                    self.choosing.push_back((index, 0));
-                }
+                let again = host.serve(now, source, &self.model, out);
+                self.choosing.extend(again.then_some((index, 0)));
             }
             Some(Some(Place::Group(_))) => self.on_group(now, index, out, |group, around, out| {
                 let again = group.serve(now, member, source, around, out);

@@ -11,7 +11,7 @@ use crate::stream::Stream;
 /// A stream with its server or servers.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Place {
-    Alone(Host),
+    Alone(Box<Host>),
     Group(Box<Group>),
 }
 
@@ -59,7 +59,7 @@ impl Place {
     /// The hosts of all replicas, in their order.
     pub(super) fn hosts(&mut self) -> Box<dyn Iterator<Item = &mut Host> + '_> {
         match self {
-            Self::Alone(host) => Box::new(std::iter::once(host)),
+            Self::Alone(host) => Box::new(std::iter::once(&mut **host)),
             Self::Group(group) => Box::new(group.each_host()),
         }
     }
