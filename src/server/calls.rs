@@ -138,8 +138,8 @@ impl Server {
         }
         let index = self.index(name)?;
         let mut done = Ok(());
-        self.on_group(now, index, out, |group, around, out| {
-            done = group.step_down(now, around, out);
+        self.on_group(now, index, out, |group, _, out| {
+            done = group.step_down(out);
             None
         });
         done.map(|()| ApiAnswer::Done)

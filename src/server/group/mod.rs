@@ -19,7 +19,7 @@ use crate::machine::{Machine as _, Sink, Time};
 use crate::nats::StreamSequence;
 use crate::nats::error_code::ErrorCode;
 use crate::net::link::Link;
-use crate::raft::{self, NodeId, Term};
+use crate::raft::{self, NodeId, Range, Term};
 use crate::stream::replicated::{CallResult, Called, Proposal};
 use crate::stream::{Stream, Surroundings};
 use replica::{Input, Member};
@@ -36,11 +36,26 @@ pub(super) struct Group {
     told: StreamSequence,
     /// Calls whose proposals are on their way, in their order.
     calls: VecDeque<(ReplyTo, ApiCall)>,
-    /// Replicas that wait for a draw, in the order in which they asked.
-    drawing: VecDeque<NodeId>,
+    /// What waits for a draw, in the order in which it was asked for.
+    drawing: VecDeque<Awaited>,
     /// What comes up next, at hand because it is asked for at every turn.
     coming: Option<(Time, Due)>,
 }
+
+/// What a draw is for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Awaited {
+    /// How long this replica waits before it campaigns.
+    Election(NodeId),
+    /// Whom this leader hands over to.
+    Successor(NodeId),
+}
+
+/// Nanoseconds of this stand for the choice of a successor.
+const CHANCES: Range = Range {
+    least: Time::ZERO,
+    most: Time::from_secs(1),
+};
 
 /// What a group needs of the server model while it works.
 pub(super) struct Around<'a> {
@@ -195,7 +210,7 @@ impl Group {
         })
     }
 
-    /// The driver's draw, for the replica that asked first.
+    /// The driver's draw, for what was asked for first.
     pub(super) fn drawn(
         &mut self,
         now: Time,
@@ -203,10 +218,20 @@ impl Group {
         around: &Around<'_>,
         out: &mut dyn Sink<Action>,
     ) {
-        if let Some(id) = self.drawing.pop_front() {
-            let input = Input::Drawn(span);
-            self.raft(now, usize::from(id.0), input, around, out);
-        }
+        let Some(awaited) = self.drawing.pop_front() else {
+            return;
+        };
+        let (id, input) = match awaited {
+            Awaited::Election(id) => (id, Input::Drawn(span)),
+            Awaited::Successor(id) => {
+                let input = Input::StepDown {
+                    preferred: None,
+                    chance: span.as_nanos(),
+                };
+                (id, input)
+            }
+        };
+        self.raft(now, usize::from(id.0), input, around, out);
     }
 
     /// A call that goes through the proposals; without a leader it fails at once.
@@ -229,22 +254,15 @@ impl Group {
         self.raft(now, index, input, around, out);
     }
 
-    /// The leader steps down and hands over.
+    /// The leader steps down and hands over, as soon as the driver has drawn to whom.
     ///
     /// # Errors
     /// There is no leader.
-    pub(super) fn step_down(
-        &mut self,
-        now: Time,
-        around: &Around<'_>,
-        out: &mut dyn Sink<Action>,
-    ) -> Result<(), ApiFailure> {
+    pub(super) fn step_down(&mut self, out: &mut dyn Sink<Action>) -> Result<(), ApiFailure> {
         let (index, _) = self.leader().ok_or_else(unavailable)?;
-        let input = Input::StepDown {
-            preferred: None,
-            chance: now.as_nanos(),
-        };
-        self.raft(now, index, input, around, out);
+        self.drawing
+            .push_back(Awaited::Successor(NodeId(index as u8)));
+        out.emit(Action::Draw(CHANCES));
         Ok(())
     }
 

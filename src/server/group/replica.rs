@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::route::Between;
-use super::{Around, Group, answer_call, lost};
+use super::{Around, Awaited, Group, answer_call, lost};
 use crate::machine::{Machine as _, Sink, Time};
 use crate::raft::message::Content;
 use crate::raft::seam::Write;
@@ -134,7 +134,8 @@ impl Group {
                     self.members[index].write_end = now + cost;
                 }
                 RaftAction::Draw(range) => {
-                    self.drawing.push_back(NodeId(index as u8));
+                    self.drawing
+                        .push_back(Awaited::Election(NodeId(index as u8)));
                     out.emit(Action::Draw(range));
                 }
                 RaftAction::Apply { index: at, content } => {
