@@ -7,6 +7,7 @@
 
 mod check;
 mod error;
+mod fault_checks;
 mod faults;
 mod file;
 mod lines;

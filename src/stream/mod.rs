@@ -1,9 +1,9 @@
 //! A stream: its log, its limits, and the checks before a message goes in.
 //!
-//! `intake` takes one message through all of it, `atomic` a whole atomic batch; `replicated` puts
-//! several replicas between checking and storing; `check`, `ask` and `ahead` are the header checks;
-//! `keep` stores and removes; `purge` and `read` answer the API. Leans on `batch`, `machine` and the
-//! words of `nats`.
+//! `intake` takes one message through all of it, `plain` one without a batch, `atomic` a whole atomic
+//! batch; `replicated` puts several replicas between checking and storing; `check`, `ask` and `ahead`
+//! are the header checks; `keep` stores and removes; `purge` and `read` answer the API. Leans on
+//! `batch`, `machine` and the words of `nats`.
 
 mod ahead;
 mod ask;
@@ -15,6 +15,7 @@ pub mod failure;
 mod intake;
 mod keep;
 pub mod log;
+mod plain;
 pub mod purge;
 mod read;
 pub mod replicated;
