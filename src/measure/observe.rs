@@ -78,6 +78,8 @@ impl Observer for Recorder {
 
 /// The bare status of a full ingest queue.
 const TOO_MANY_REQUESTS: u16 = 429;
+/// Nobody listens on the subject.
+const NO_RESPONDERS: u16 = 503;
 
 impl Recorder {
     #[inline]
@@ -167,8 +169,14 @@ impl Recorder {
     }
 
     fn refusal_sent(&mut self, batch: BatchNumber, code: u16) {
-        // A full queue refuses one message, everything else the batch.
-        if code != TOO_MANY_REQUESTS {
+        // A full queue refuses one message, and so does an open batch's stream while nobody leads;
+        // everything else refuses the batch.
+        let leaderless = code == NO_RESPONDERS
+            && self
+                .batches
+                .get_mut(batch)
+                .is_some_and(|batch| batch.at_server == AtServer::Open);
+        if code != TOO_MANY_REQUESTS && !leaderless {
             self.server_moves(batch, AtServer::Over);
         }
     }

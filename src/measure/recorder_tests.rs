@@ -370,6 +370,26 @@ fn what_is_under_way_at_the_end_is_not_lost() {
     assert_eq!(totals.lost, Some(3 + 2 + 2 + 1));
 }
 
+/// While nobody leads, a message of an open batch is answered with 503, and the batch goes on.
+#[test]
+fn a_503_ends_no_batch_that_is_open() {
+    let states = |code| {
+        let batch = BatchNumber(0);
+        let mut scene = Scene::watched();
+        let refused = Event::RefusalSent { batch, code };
+        scene.start(0, 0).see(Event::BatchOpened {
+            batch,
+            open: 1,
+            flow: 10,
+        });
+        scene.see(refused);
+        scene.recorder.batches.get_mut(batch).unwrap().at_server
+    };
+    assert_eq!(states(503), AtServer::Open);
+    assert_eq!(states(429), AtServer::Open);
+    assert_eq!(states(10_208), AtServer::Over);
+}
+
 #[test]
 fn a_lost_message_before_a_stored_one_is_lost_for_good() {
     let mut scene = Scene::watched();
