@@ -103,6 +103,16 @@ pub enum Outgoing {
     All(Vec<Proposal>),
 }
 
+impl Outgoing {
+    /// Batch, operation and batch sequence, if it is a frame of a fast batch.
+    pub fn frame(&self) -> Option<(BatchHandle, Operation, BatchSequence)> {
+        match self {
+            Self::One(Proposal::Message(message)) => message.publish.frame(),
+            Self::One(_) | Self::All(_) => None,
+        }
+    }
+}
+
 impl Stream {
     /// Makes it one replica of several, a follower.
     pub fn replicate(&mut self) {
@@ -353,8 +363,8 @@ impl Stream {
         }));
     }
 
-    /// Keeps a message of an atomic batch until the end of the batch; what does not follow on what
-    /// is kept takes the place of it.
+    /// Keeps a message of an atomic batch until the end of the batch. One that does not follow on what
+    /// is kept rejects that, here as on every replica, and counts only if it begins a batch itself.
     fn gather(
         &mut self,
         message: &Proposed,
@@ -366,31 +376,19 @@ impl Stream {
             let member = message.publish.control.membership();
             member.map(|member| (member.batch, member.sequence))
         };
-        let Some(own) = &self.replicated else {
-            return;
-        };
-        let follows = match own.gathered.last().map(key) {
-            None => key(message).is_some_and(|(_, sequence)| sequence == BatchSequence(1)),
-            Some(last) => match (last, key(message)) {
-                (Some((batch, last)), Some((other, sequence))) => {
-                    batch == other && sequence == last.next()
-                }
-                _ => false,
-            },
-        };
+        let last = self.replicated.as_ref().and_then(|own| own.gathered.last());
+        let next = last.and_then(key).map(|(batch, last)| (batch, last.next()));
+        let follows = next.is_some() && next == key(message);
         if !follows {
             self.reject_gathered(around);
         }
         if let Some(own) = &mut self.replicated {
             own.gathered.push(message.clone());
-            let starts = own.gathered.first().and_then(key);
-            if starts.is_none_or(|(_, sequence)| sequence != BatchSequence(1)) {
-                // Its beginning is missing: the batch is rejected, here and on every replica.
-                self.reject_gathered(around);
-                return;
-            }
         }
-        if is_last {
+        let begins = key(message).is_some_and(|(_, sequence)| sequence == BatchSequence(1));
+        if !follows && !begins {
+            self.reject_gathered(around);
+        } else if is_last {
             self.apply_atomic(around, out);
         }
     }

@@ -12,12 +12,12 @@ use std::collections::VecDeque;
 
 use super::api::{ApiAnswer, ApiCall, ApiFailure};
 use super::host::Host;
-use super::message::{Fact, Publish, Reply, ReplyTo};
+use super::message::{BatchHandle, Fact, Publish, Reply, ReplyTo};
 use super::model::ClusterModel;
 use super::{Action, ServerModel, Source, unheard};
 use crate::machine::{Machine as _, Sink, Time};
-use crate::nats::StreamSequence;
 use crate::nats::error_code::ErrorCode;
+use crate::nats::{BatchSequence, Operation, StreamSequence};
 use crate::net::link::Link;
 use crate::raft::{self, NodeId, Range, Term};
 use crate::stream::replicated::{CallResult, Called, Proposal};
@@ -376,7 +376,9 @@ impl Group {
                 member.interest = member.interest.filter(|other| usize::from(other.0) != from);
             }
             // Who does not lead any more has no subscription: lost, and nobody hears of it.
-            Between::Publish(publish) if self.members[to].term.is_none() => lost(&publish, out),
+            Between::Publish(publish) if self.members[to].term.is_none() => {
+                lost(publish.frame(), out);
+            }
             Between::Publish(publish) => {
                 self.members[to].host.push(now, publish, around.model, out);
             }
@@ -394,7 +396,7 @@ impl Group {
         if self.members[index].term.is_none() {
             // From the step-down on messages are dropped without a word.
             for publish in self.members[index].host.drop_turn() {
-                lost(&publish, out);
+                lost(publish.frame(), out);
             }
             return self.on_host(now, index, out, |host, out| {
                 host.go_on(now, around.model, out)
@@ -435,9 +437,9 @@ impl Group {
     }
 }
 
-/// A message that nobody will ever answer.
-fn lost(publish: &Publish, out: &mut dyn Sink<Action>) {
-    if let Some((batch, operation, sequence)) = publish.frame() {
+/// A message that nobody will ever answer: told where it is a frame of a fast batch.
+fn lost(frame: Option<(BatchHandle, Operation, BatchSequence)>, out: &mut dyn Sink<Action>) {
+    if let Some((batch, operation, sequence)) = frame {
         out.emit(Action::Fact(Fact::LostWithoutLeader {
             batch,
             operation,

@@ -88,14 +88,20 @@ impl Group {
         out: &mut dyn Sink<Action>,
     ) {
         for outgoing in self.members[index].host.stream.take_proposals() {
+            let frame = outgoing.frame();
             let Some(term) = self.members[index].term else {
-                return;
+                lost(frame, out);
+                continue;
             };
             let input = match outgoing {
                 Outgoing::One(entry) => Input::Propose { term, entry },
                 Outgoing::All(entries) => Input::ProposeAll { term, entries },
             };
             self.raft(now, index, input, around, out);
+            if self.members[index].term.is_none() {
+                // Overrun: the leader steps down over this very proposal, which it does not take.
+                lost(frame, out);
+            }
         }
     }
 
@@ -150,8 +156,8 @@ impl Group {
                 RaftAction::SteppedDown { drained, .. } => {
                     self.stepped_down(now, index, &drained, out);
                 }
-                RaftAction::Refused(_) => {}
-                RaftAction::Fact(_) => {}
+                // Who is refused steps down or has done so: nothing in flight counts any more.
+                RaftAction::Refused(_) | RaftAction::Fact(_) => {}
             }
         }
     }
@@ -320,7 +326,7 @@ impl Group {
         });
         for proposal in drained {
             if let Proposal::Message(message) = proposal {
-                lost(&message.publish, out);
+                lost(message.publish.frame(), out);
             }
         }
     }
