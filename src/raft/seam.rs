@@ -65,8 +65,8 @@ pub enum Input<E, S> {
         /// A random number: it picks the target if `preferred` does not.
         chance: u64,
     },
-    /// The replica campaigns now: the creation of its group prefers it (`Campaign`, whose short random
-    /// delay the caller adds).
+    /// The replica campaigns now: the creation of its group prefers it (`Campaign`, but
+    /// for its short random delay).
     Campaign,
     /// The process starts again after a crash, on what its disk has.
     Restarted(Restart),
