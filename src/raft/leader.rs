@@ -102,6 +102,11 @@ impl<E: Entry> Leading<E> {
         !self.catchups.is_empty()
     }
 
+    /// Proposals in no append entry yet.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &E> {
+        self.queue.iter()
+    }
+
     pub(super) fn queued(&self) -> Load {
         Load {
             append_entries: 0,

@@ -224,7 +224,7 @@ mod tests {
         let mut log = Log::default();
         for index in 1..=records {
             log.append(Record {
-                term: Term(index.div_ceil(2)),
+                term: Term(index.div_ceil(2) as u32),
                 commit: LogIndex(index.saturating_sub(2)),
                 content: Content::Proposed([index].into()),
                 bytes: 10,
@@ -234,7 +234,7 @@ mod tests {
         log
     }
 
-    fn at(index: u64, term: u64) -> Position {
+    fn at(index: u64, term: u32) -> Position {
         Position {
             index: LogIndex(index),
             term: Term(term),

@@ -2,12 +2,13 @@
 //!
 //! `node` is the replica and its loop; `election`, `leader`, `follower` and `catchup` are what it
 //! does in its roles; `log` is what it keeps on disk; `message` is what replicas say to each other,
-//! `seam` what the driver and the layer above exchange with it. It knows nothing of streams: entries
+//! `seam` what the driver and the layer above exchange with it, `event` what judges hear of it. It knows nothing of streams: entries
 //! and the state in a snapshot are parameters. Rules name the function of nats-server's
-//! `server/raft.go` that they follow. Leans on `machine`.
+//! `server/raft.go` that they follow. Leans on `machine`, and on `nats` for versions.
 
 mod catchup;
 mod election;
+mod event;
 mod follower;
 mod leader;
 pub mod log;
@@ -20,7 +21,9 @@ use std::fmt;
 use std::hash::Hash;
 
 use crate::machine::Time;
+use crate::nats::version::ServerVersion;
 
+pub use event::RaftEvent;
 pub use message::Message;
 pub use node::Node;
 pub use seam::{Action, Fact, Input, Restart};
@@ -31,7 +34,7 @@ pub struct NodeId(pub u8);
 
 /// A term: at most one leader in each.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Term(pub u64);
+pub struct Term(pub u32);
 
 /// The place of an append entry in the log; the first is 1, and 0 is before it.
 ///
@@ -204,6 +207,43 @@ pub enum RaftDefect {
     CatchupQueueDeleted,
     /// An append entry is full at 512 entries (until d12886665, 2.15).
     SmallBatches512,
+}
+
+impl RaftDefect {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::CommitsPreviousTerm,
+        Self::LeaderBeforeNoop,
+        Self::RepeatVoteSameTerm,
+        Self::CommitRegression,
+        Self::ParallelCatchupTruncates,
+        Self::NoOverrunStepdown,
+        Self::OverrunKeepsCatchup,
+        Self::StaleTermProposal,
+        Self::CatchupQueueDeleted,
+        Self::SmallBatches512,
+    ];
+
+    /// Whether a release has this bug.
+    pub const fn is_in(self, version: ServerVersion) -> bool {
+        match self {
+            Self::SmallBatches512 => match version {
+                ServerVersion::V2_14_0 | ServerVersion::V2_14_6 => true,
+                ServerVersion::V2_15_1 => false,
+            },
+            Self::StaleTermProposal | Self::CatchupQueueDeleted => match version {
+                ServerVersion::V2_14_0 => true,
+                ServerVersion::V2_14_6 | ServerVersion::V2_15_1 => false,
+            },
+            Self::CommitsPreviousTerm
+            | Self::LeaderBeforeNoop
+            | Self::RepeatVoteSameTerm
+            | Self::CommitRegression
+            | Self::ParallelCatchupTruncates
+            | Self::NoOverrunStepdown
+            | Self::OverrunKeepsCatchup => false,
+        }
+    }
 }
 
 /// A set of defects.

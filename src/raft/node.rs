@@ -122,6 +122,11 @@ impl<E: Entry, S: State> Node<E, S> {
         self.id
     }
 
+    /// The constants of its group.
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// Its term.
     pub const fn term(&self) -> Term {
         self.term
@@ -160,6 +165,15 @@ impl<E: Entry, S: State> Node<E, S> {
     /// Whether it waits for append entries that it missed.
     pub const fn is_catching_up(&self) -> bool {
         self.catchup.is_some()
+    }
+
+    /// Proposals that are in no append entry yet.
+    pub fn queued(&self) -> impl Iterator<Item = &E> {
+        let leading = match &self.role {
+            Role::Leader(leading) => Some(leading),
+            Role::Follower | Role::Candidate(_) => None,
+        };
+        leading.into_iter().flat_map(Leading::waiting)
     }
 
     /// How far things are behind.

@@ -66,6 +66,10 @@ fn digest(content: &Content<Message>) -> u64 {
     }
 }
 
+const fn short(digest: u64) -> u32 {
+    (digest ^ digest >> 32) as u32
+}
+
 /// What the layer above a replica does.
 #[derive(Debug, Default)]
 struct Layer {
@@ -580,9 +584,10 @@ impl World {
                 }
                 let checked = content.proposed().iter().map(|message| message.checked_in);
                 RaftEvent::Stored {
-                    at,
-                    content: digest(content),
-                    checked_in: checked.min(),
+                    index: at.index,
+                    term: at.term,
+                    checked_in: checked.min().unwrap_or_default(),
+                    content: short(digest(content)),
                 }
             }
             Fact::Truncated { last } => {
@@ -720,7 +725,7 @@ impl World {
                 }
                 None => {}
             }
-            let prefix = layer.state.digest;
+            let prefix = short(layer.state.digest);
             self.judge(
                 node,
                 &RaftEvent::Applied {

@@ -4,8 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{RaftBench, RaftEvent, RaftJudge, View};
-use crate::raft::{NodeId, Settings, Term};
+use super::{RaftBench, RaftJudge, View};
+use crate::raft::message::Position;
+use crate::raft::{NodeId, RaftEvent, Settings, Term};
 
 /// A replica votes for at most one candidate in a term.
 #[derive(Clone, Debug)]
@@ -73,7 +74,10 @@ impl RaftJudge for LeadersHaveWhatIsCommitted {
         if let RaftEvent::Elected { term } = *event {
             let log = view.replica(node);
             let mut committed = view.committed_from(crate::raft::LogIndex(1));
-            if let Some(missing) = committed.find(|at| !log.holds(at.index, at.term)) {
+            let lacks = |at: &Position| {
+                view.was_committed_before(at.index, term) && !log.holds(at.index, at.term)
+            };
+            if let Some(missing) = committed.find(lacks) {
                 let (index, of) = (missing.index, missing.term);
                 bench.object_at::<Self>(
                     index,

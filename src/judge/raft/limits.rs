@@ -4,8 +4,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{RaftBench, RaftEvent, RaftJudge, View};
-use crate::raft::{NodeId, Settings};
+use super::{RaftBench, RaftJudge, View};
+use crate::raft::{NodeId, RaftEvent, Settings};
 
 /// A leader whose commits or applies do not keep up steps down: either backlog stays below twice
 /// the limit, which leaves room for what was queued when it was reached.
@@ -28,11 +28,11 @@ impl RaftJudge for OverrunLeadersStepDown {
         "raft.go, isLeaderOverrun: at most twice the limit is uncommitted or unapplied at a leader";
 
     fn see(&mut self, node: NodeId, event: &RaftEvent, view: &View, bench: &mut RaftBench<'_>) {
-        if let RaftEvent::Stored { at, .. } = *event {
+        if let RaftEvent::Stored { index, term, .. } = *event {
             let replica = view.replica(node);
-            let uncommitted = at.index.since(replica.committed);
+            let uncommitted = index.since(replica.committed);
             let unapplied = replica.committed.since(replica.applied);
-            if replica.elected == Some(at.term) && uncommitted.max(unapplied) > self.most {
+            if replica.elected == Some(term) && uncommitted.max(unapplied) > self.most {
                 bench.object::<Self>(format!(
                     "{node} goes on leading with {uncommitted} append entries uncommitted and {unapplied} unapplied"
                 ));

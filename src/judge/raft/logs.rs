@@ -4,14 +4,15 @@
 
 use std::collections::BTreeMap;
 
-use super::{RaftBench, RaftEvent, RaftJudge, View};
+use super::{RaftBench, RaftJudge, View};
 use crate::raft::message::Position;
-use crate::raft::{LogIndex, NodeId, Term};
+use crate::raft::{LogIndex, NodeId, RaftEvent, Term};
 
 /// What an append entry holds and what precedes it follow from its index and term.
 #[derive(Clone, Debug, Default)]
 pub struct LogsMatch {
-    entries: BTreeMap<(LogIndex, Term), (u64, Option<Term>)>,
+    /// Those that not all replicas have handed over yet.
+    entries: BTreeMap<(LogIndex, Term), (u32, Option<Term>)>,
 }
 
 impl RaftJudge for LogsMatch {
@@ -20,9 +21,15 @@ impl RaftJudge for LogsMatch {
         "RAFT, figure 3, Log Matching: equal index and term, equal logs up to there";
 
     fn see(&mut self, node: NodeId, event: &RaftEvent, view: &View, bench: &mut RaftBench<'_>) {
-        if let RaftEvent::Stored { at, content, .. } = *event {
+        if let RaftEvent::Stored {
+            index,
+            term,
+            content,
+            ..
+        } = *event
+        {
             let log = view.replica(node);
-            let (index, term, last) = (at.index, at.term, log.last_index());
+            let last = log.last_index();
             if index != last.next() {
                 bench.object::<Self>(format!("{node} stores {index} after {last}"));
             }
@@ -36,7 +43,19 @@ impl RaftJudge for LogsMatch {
                     ),
                 );
             }
+            forget_before(&mut self.entries, (view.handed_over_by_all(), Term(0)));
         }
+    }
+}
+
+/// Forgets what is before `end`: memory follows how far replicas are apart. The first goes with each
+/// that comes, and one more.
+fn forget_before<K: Ord + Copy, V>(known: &mut BTreeMap<K, V>, end: K) {
+    for _ in 0..2 {
+        match known.first_key_value() {
+            Some((first, _)) if *first < end => known.pop_first(),
+            _ => return,
+        };
     }
 }
 
@@ -51,13 +70,14 @@ impl RaftJudge for ProposalsKeepTheirTerm {
 
     fn see(&mut self, node: NodeId, event: &RaftEvent, _: &View, bench: &mut RaftBench<'_>) {
         if let RaftEvent::Stored {
-            at,
-            checked_in: Some(checked),
+            index,
+            term,
+            checked_in: checked,
             ..
         } = *event
-            && checked != at.term
+            && checked != Term(0)
+            && checked != term
         {
-            let (index, term) = (at.index, at.term);
             bench.object::<Self>(format!(
                 "{node} stores {index} of term {term} with a proposal checked in term {checked}"
             ));
@@ -136,7 +156,8 @@ impl RaftJudge for CommitsNeverGoBack {
 /// Replicas apply the same entries in the same order.
 #[derive(Clone, Debug, Default)]
 pub struct ReplicasApplyTheSame {
-    prefixes: BTreeMap<LogIndex, u64>,
+    /// At each index that not all replicas have handed over yet.
+    prefixes: BTreeMap<LogIndex, u32>,
 }
 
 impl RaftJudge for ReplicasApplyTheSame {
@@ -144,7 +165,7 @@ impl RaftJudge for ReplicasApplyTheSame {
     const RULE: &'static str =
         "RAFT, figure 3, State Machine Safety: replicas apply the same entry at each index";
 
-    fn see(&mut self, node: NodeId, event: &RaftEvent, _: &View, bench: &mut RaftBench<'_>) {
+    fn see(&mut self, node: NodeId, event: &RaftEvent, view: &View, bench: &mut RaftBench<'_>) {
         if let RaftEvent::Applied { index, prefix } = *event {
             let known = *self.prefixes.entry(index).or_insert(prefix);
             if known != prefix {
@@ -153,6 +174,7 @@ impl RaftJudge for ReplicasApplyTheSame {
                     format!("{node} has applied something else up to {index} than others"),
                 );
             }
+            forget_before(&mut self.prefixes, view.applied_by_all());
         }
     }
 }

@@ -10,11 +10,11 @@ mod limits;
 mod logs;
 mod view;
 
-use super::Violation;
+use super::{KEPT, Violation};
 use crate::machine::Time;
-use crate::raft::message::Position;
-use crate::raft::{LogIndex, NodeId, Settings, Term};
+use crate::raft::{LogIndex, NodeId, Settings};
 
+pub use crate::raft::RaftEvent;
 pub use elections::{
     LeadersHaveWhatIsCommitted, LeadsAfterItsFirstEntry, OneLeaderPerTerm, OneVotePerTerm,
 };
@@ -24,72 +24,6 @@ pub use logs::{
     WhatIsCommittedStays,
 };
 pub use view::View;
-
-/// What happened to a replica, as far as judges must know.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum RaftEvent {
-    /// A promised vote is on disk.
-    Voted {
-        /// In this term.
-        term: Term,
-        /// For whom.
-        candidate: NodeId,
-    },
-    /// It won an election.
-    Elected {
-        /// Of this term.
-        term: Term,
-    },
-    /// The layer above was told that it leads.
-    Led {
-        /// In this term.
-        term: Term,
-    },
-    /// An append entry is in the log on disk.
-    Stored {
-        /// Its place.
-        at: Position,
-        /// A digest of what it holds.
-        content: u64,
-        /// The earliest term in which one of its proposals was checked.
-        checked_in: Option<Term>,
-    },
-    /// The log ends here.
-    Truncated {
-        /// Its end.
-        last: Position,
-    },
-    /// A snapshot of another replica takes the place of the log.
-    SnapshotStored {
-        /// Its place.
-        last: Position,
-    },
-    /// The process is back.
-    Recovered {
-        /// The end of its log.
-        last: Position,
-        /// Its machine had lost power and the group does not sync always.
-        may_lose: bool,
-    },
-    /// The layer above was given this append entry as committed.
-    Committed {
-        /// Its place.
-        index: LogIndex,
-    },
-    /// The layer above has applied it, or taken over a snapshot.
-    Applied {
-        /// Its place.
-        index: LogIndex,
-        /// A digest of all that was applied so far.
-        prefix: u64,
-    },
-    /// It asked for a catch-up.
-    AskedForCatchup,
-    /// It stopped taking append entries.
-    Paused,
-    /// It takes them again.
-    Resumed,
-}
 
 /// One promise, kept or broken by one group.
 pub trait RaftJudge {
@@ -110,6 +44,23 @@ pub struct RaftFindings {
     /// What would be broken promises, had the group not lost unsynced entries with the power of its
     /// machines.
     pub lost_to_power: Vec<Violation>,
+    /// How many more there were of either: the first hundred are kept.
+    pub left_out: u64,
+}
+
+impl RaftFindings {
+    fn keep(&mut self, violation: Violation, is_excused: bool) {
+        let kept = if is_excused {
+            &mut self.lost_to_power
+        } else {
+            &mut self.violations
+        };
+        if kept.len() < KEPT {
+            kept.push(violation);
+        } else {
+            self.left_out += 1;
+        }
+    }
 }
 
 /// Where judges put what they find.
@@ -122,19 +73,14 @@ pub struct RaftBench<'a> {
 impl RaftBench<'_> {
     /// `J` objects to something that no loss excuses.
     pub fn object<J: RaftJudge>(&mut self, message: String) {
-        self.findings
-            .violations
-            .push(violation::<J>(self.at, message));
+        self.findings.keep(violation::<J>(self.at, message), false);
     }
 
     /// `J` objects to what happened at `index`.
     pub fn object_at<J: RaftJudge>(&mut self, index: LogIndex, message: String) {
-        if index < self.excused_from {
-            self.object::<J>(message);
-        } else {
-            let excused = violation::<J>(self.at, message);
-            self.findings.lost_to_power.push(excused);
-        }
+        let is_excused = index >= self.excused_from;
+        self.findings
+            .keep(violation::<J>(self.at, message), is_excused);
     }
 }
 
@@ -228,6 +174,11 @@ impl RaftJudges {
     /// What was found so far.
     pub const fn findings(&self) -> &RaftFindings {
         &self.findings
+    }
+
+    /// What was found.
+    pub fn into_findings(self) -> RaftFindings {
+        self.findings
     }
 
     /// Whether the group has lost committed entries from so many disks that it may forget them.

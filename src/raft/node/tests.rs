@@ -64,7 +64,7 @@ fn received(from: NodeId, message: TestMessage) -> Input<u32, u64> {
     Input::Received { from, message }
 }
 
-fn success(index: u64, term: u64) -> TestMessage {
+fn success(index: u64, term: u32) -> TestMessage {
     Message::Response(Response::Success(Position {
         index: LogIndex(index),
         term: Term(term),
@@ -279,7 +279,7 @@ fn an_overrun_leader_steps_down_with_the_next_proposal() {
 fn append(index: u64, commit: u64, channel: Channel) -> TestMessage {
     let previous = Position {
         index: LogIndex(index),
-        term: Term(u64::from(index > 0)),
+        term: Term(u32::from(index > 0)),
     };
     Message::Append(Append {
         leader_term: Term(1),
