@@ -1,11 +1,14 @@
 //! The faults of a scenario at work: which frame meets which fate.
 //!
 //! Whoever brings frames from publishers to a server and back asks here: the simulator and the
-//! served model. Leans on `scenario` for what is wanted and on `event` for numbers.
+//! served model. Leans on `scenario` for what is wanted, on `event` for numbers, and on `server` for
+//! what can befall one.
 
 use crate::event::PublisherId;
 use crate::machine::Time;
-use crate::scenario::{Fault, FaultAction, FaultPlace, FrameKind};
+use crate::scenario::{Fault, FaultAction, FaultPlace, FrameKind, RouteWay, ServerRole};
+use crate::server::Server;
+use crate::server::disturb::{Disturbance, Routes};
 
 /// What happens to one frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +62,76 @@ pub enum TimedKind {
     Hold,
     /// The leader of the stream steps down, at `from`; nothing ends.
     StepDown,
+    /// Something befalls this server at `from`, and the rest of it at `until`.
+    Server(Whom, Disturbance, Option<Disturbance>),
+}
+
+impl TimedKind {
+    /// Whether it is about the links of publishers.
+    pub const fn is_of_links(self) -> bool {
+        matches!(self, Self::Cut | Self::Hold)
+    }
+
+    fn of(fault: &Fault, until: Time) -> Self {
+        let slower = fault.delay.map_or(Time::ZERO, |span| span.0);
+        let routes = Routes {
+            peer: fault.peer,
+            inward: fault.way != RouteWay::Out,
+            outward: fault.way != RouteWay::In,
+        };
+        let (begin, end) = match fault.action {
+            FaultAction::Hold => return Self::Hold,
+            FaultAction::StepDown => return Self::StepDown,
+            FaultAction::Kill => (Disturbance::Kill, Some(Disturbance::Start)),
+            FaultAction::PowerLoss => (Disturbance::PowerLoss, Some(Disturbance::Start)),
+            FaultAction::Freeze => (Disturbance::Freeze(until), None),
+            FaultAction::HoldDisk => (Disturbance::HoldDisk(until), None),
+            FaultAction::SlowDisk => (
+                Disturbance::SlowDisk(slower),
+                Some(Disturbance::QuickenDisk(slower)),
+            ),
+            FaultAction::CutRoutes => (
+                Disturbance::CutRoutes(routes),
+                Some(Disturbance::MendRoutes(routes)),
+            ),
+            FaultAction::HoldRoutes => (Disturbance::HoldRoutes(routes, until), None),
+            FaultAction::SlowRoutes => (
+                Disturbance::SlowRoutes(routes, slower),
+                Some(Disturbance::QuickenRoutes(routes, slower)),
+            ),
+            FaultAction::Cut | FaultAction::Drop | FaultAction::Delay | FaultAction::Duplicate => {
+                return Self::Cut;
+            }
+        };
+        let whom = match (fault.server, fault.role) {
+            (Some(number), _) => Whom::Number(number),
+            (None, Some(ServerRole::Follower)) => Whom::Follower,
+            (None, Some(ServerRole::Leader) | None) => Whom::Leader,
+        };
+        Self::Server(whom, begin, end)
+    }
+}
+
+/// Which server a fault befalls, as it begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Whom {
+    /// The leader of the stream.
+    Leader,
+    /// The first that does not lead it.
+    Follower,
+    /// This one.
+    Number(u8),
+}
+
+impl Whom {
+    /// The number of that server at this moment, if there is one.
+    pub fn pick(self, server: &Server) -> Option<u8> {
+        match self {
+            Self::Leader => server.leader(),
+            Self::Follower => server.follower(),
+            Self::Number(number) => Some(number),
+        }
+    }
 }
 
 /// All faults of a run.
@@ -89,19 +162,6 @@ impl Faults {
         let mut built = Self::default();
         for (number, fault) in (0..).zip(faults) {
             match fault.action {
-                FaultAction::Cut | FaultAction::Hold | FaultAction::StepDown => {
-                    built.timed.push(Timed {
-                        fault: number,
-                        publisher: fault.publisher.map(PublisherId),
-                        from: fault.from.map_or(Time::ZERO, |span| span.0),
-                        until: fault.until.map_or(Time::NEVER, |span| span.0),
-                        kind: match fault.action {
-                            FaultAction::Hold => TimedKind::Hold,
-                            FaultAction::StepDown => TimedKind::StepDown,
-                            _ => TimedKind::Cut,
-                        },
-                    });
-                }
                 FaultAction::Drop | FaultAction::Delay | FaultAction::Duplicate => {
                     let first = fault.nth.unwrap_or(1).max(1);
                     built.frames.push(FrameFault {
@@ -116,9 +176,26 @@ impl Faults {
                         seen: vec![0; publishers as usize],
                     });
                 }
+                _ => {
+                    let until = fault.until.map_or(Time::NEVER, |span| span.0);
+                    built.timed.push(Timed {
+                        fault: number,
+                        publisher: fault.publisher.map(PublisherId),
+                        from: fault.from.map_or(Time::ZERO, |span| span.0),
+                        until,
+                        kind: TimedKind::of(fault, until),
+                    });
+                }
             }
         }
         built
+    }
+
+    /// Those that do not befall the links of publishers, with their numbers.
+    #[must_use]
+    pub fn without_links(mut self) -> Self {
+        self.timed.retain(|fault| !fault.kind.is_of_links());
+        self
     }
 
     /// The faults that have their time, in the order of the file.

@@ -7,7 +7,7 @@ use rand::RngExt;
 use crate::machine::Time;
 use crate::nats::version::ServerVersion;
 use crate::net::disk::Disk;
-use crate::raft::{self, Range};
+use crate::raft::{self, RaftDefect, RaftDefects, Range};
 use crate::scenario::{
     Defect, Discard, DiskSettings, ModelledVersion, ServerSettings, Settings, Storage,
     StreamSettings, SyncPolicy,
@@ -27,25 +27,54 @@ pub struct NotModelled {
     pub message: String,
 }
 
+/// A modelled server at the beginning of a run.
+#[derive(Clone, Debug)]
+pub struct Modelled {
+    /// The server, with its stream.
+    pub server: Server,
+    /// What became true while that was set up.
+    pub beginning: Vec<Action>,
+}
+
+impl From<Server> for Modelled {
+    fn from(server: Server) -> Self {
+        Self {
+            server,
+            beginning: Vec::new(),
+        }
+    }
+}
+
 /// The server of a file, with its stream.
 ///
 /// # Errors
 /// If the model has no such server or refuses the stream.
-pub fn server(settings: &Settings) -> Result<Server, NotModelled> {
+pub fn server(settings: &Settings) -> Result<Modelled, NotModelled> {
     let wanted = settings.server.clone().unwrap_or_default();
     let disk = settings.disk.clone().unwrap_or_default();
     let mut model = server_model(&wanted, &disk);
     model.cluster = cluster(settings);
     let mut server = Server::new(model);
-    let mut facts: Vec<Action> = Vec::new();
+    let mut beginning: Vec<Action> = Vec::new();
     let request = ApiRequest::Create(stream_config(&settings.stream));
-    match server.call(Time::ZERO, &request, &mut facts) {
-        Ok(_) => Ok(server),
+    match server.call(Time::ZERO, &request, &mut beginning) {
+        Ok(_) => Ok(Modelled { server, beginning }),
         Err(error) => Err(NotModelled {
             key: "stream".to_owned(),
             message: format!("the server refuses it: {}", error.description),
         }),
     }
+}
+
+/// The constants of RAFT for the replicas of a file's stream; `None` if it has but one.
+pub fn raft(settings: &Settings) -> Option<raft::Settings> {
+    let members = settings.stream.replicas;
+    let disk = settings.disk.clone().unwrap_or_default();
+    (members > 1).then(|| raft::Settings {
+        members,
+        sync_always: disk.sync == SyncPolicy::Always,
+        ..cluster(settings).raft
+    })
 }
 
 /// As many servers as the stream has replicas.
@@ -68,9 +97,29 @@ fn cluster(settings: &Settings) -> ClusterModel {
             batch_bytes: wanted.batch_bytes.0,
             batch_entries: wanted.batch_entries,
             overrun: wanted.overrun,
+            defects: raft_defects(settings),
             ..usual.raft
         },
         ..usual
+    }
+}
+
+/// The bugs of RAFT in a file: those of its version, and any others.
+fn raft_defects(settings: &Settings) -> RaftDefects {
+    let server = settings.server.clone().unwrap_or_default();
+    let version = version_of(server.version);
+    let own = RaftDefect::ALL.into_iter();
+    let own = own.filter(|defect| defect.is_in(version));
+    let more = server.defects.into_iter().filter_map(raft_defect);
+    own.chain(more)
+        .fold(RaftDefects::default(), RaftDefects::with)
+}
+
+const fn version_of(version: ModelledVersion) -> ServerVersion {
+    match version {
+        ModelledVersion::V2_14_0 => ServerVersion::V2_14_0,
+        ModelledVersion::V2_14_6 => ServerVersion::V2_14_6,
+        ModelledVersion::V2_15_1 => ServerVersion::V2_15_1,
     }
 }
 
@@ -90,11 +139,7 @@ fn server_model(wanted: &ServerSettings, disk: &DiskSettings) -> ServerModel {
         SyncPolicy::Always => disk.sync_latency.0,
     };
     let usual = ServerSettings::default();
-    let model = ServerModel::of(match wanted.version {
-        ModelledVersion::V2_14_0 => ServerVersion::V2_14_0,
-        ModelledVersion::V2_14_6 => ServerVersion::V2_14_6,
-        ModelledVersion::V2_15_1 => ServerVersion::V2_15_1,
-    });
+    let model = ServerModel::of(version_of(wanted.version));
     let own = wanted.defects.iter().filter_map(|own| server_defect(*own));
     ServerModel {
         version: model.version,
@@ -148,7 +193,34 @@ const fn server_defect(defect: Defect) -> Option<ServerDefect> {
         Defect::PublisherIgnoresGate
         | Defect::PublisherWaitsForEver
         | Defect::UnseededDraw
-        | Defect::HashOrder => return None,
+        | Defect::HashOrder
+        | Defect::CommitsPreviousTerm
+        | Defect::LeaderBeforeNoop
+        | Defect::RepeatVoteSameTerm
+        | Defect::CommitRegression
+        | Defect::ParallelCatchupTruncates
+        | Defect::NoOverrunStepdown
+        | Defect::OverrunKeepsCatchup
+        | Defect::StaleTermProposal
+        | Defect::CatchupQueueDeleted
+        | Defect::SmallBatches512 => return None,
+    })
+}
+
+/// The bug of a file in RAFT, if it is one.
+const fn raft_defect(defect: Defect) -> Option<RaftDefect> {
+    Some(match defect {
+        Defect::CommitsPreviousTerm => RaftDefect::CommitsPreviousTerm,
+        Defect::LeaderBeforeNoop => RaftDefect::LeaderBeforeNoop,
+        Defect::RepeatVoteSameTerm => RaftDefect::RepeatVoteSameTerm,
+        Defect::CommitRegression => RaftDefect::CommitRegression,
+        Defect::ParallelCatchupTruncates => RaftDefect::ParallelCatchupTruncates,
+        Defect::NoOverrunStepdown => RaftDefect::NoOverrunStepdown,
+        Defect::OverrunKeepsCatchup => RaftDefect::OverrunKeepsCatchup,
+        Defect::StaleTermProposal => RaftDefect::StaleTermProposal,
+        Defect::CatchupQueueDeleted => RaftDefect::CatchupQueueDeleted,
+        Defect::SmallBatches512 => RaftDefect::SmallBatches512,
+        _ => return None,
     })
 }
 

@@ -1,11 +1,13 @@
 //! Everyone who watches a run: trace hash, judges, recorder, and one more by request.
 //!
-//! The same watchers stand in both worlds. Leans on `event`, `judge`, `measure` and `scenario`.
+//! The same watchers stand in both worlds. Leans on `event`, `judge`, `measure`,
+//! `modelled` and `scenario`.
 
 use crate::event::{Event, Observer, TraceHasher};
 use crate::judge::{Findings, Judges, Manner};
 use crate::machine::Time;
 use crate::measure::{Options, Recorder, Summary};
+use crate::modelled;
 use crate::scenario::{ClientKind, Publishers, Settings};
 
 /// The watchers of one run.
@@ -60,12 +62,14 @@ impl<'a> Watch<'a> {
             };
             std::iter::repeat_n(manner, group.count as usize)
         };
+        let manners = settings.publishers.iter().flat_map(manners).collect();
+        let mut judges = Judges::new(manners, server_watched);
+        if let Some(raft) = modelled::raft(settings).filter(|_| server_watched) {
+            judges = judges.over_replicas(&raft);
+        }
         Self {
             hash: server_watched.then(TraceHasher::default),
-            judges: Judges::new(
-                settings.publishers.iter().flat_map(manners).collect(),
-                server_watched,
-            ),
+            judges,
             recorder: Recorder::new(options),
             extra,
         }
@@ -74,6 +78,11 @@ impl<'a> Watch<'a> {
     /// Messages published so far.
     pub const fn published(&self) -> u64 {
         self.recorder.published()
+    }
+
+    /// Nothing is on its way to the stream any more: what was published and is not stored is lost.
+    pub const fn settle(&mut self) {
+        self.recorder.settle();
     }
 
     /// What everyone saw, at the end of the run.

@@ -45,6 +45,7 @@ const NEIGHBOURS: &[(&str, &str)] = &[
     ("watch", "scenario"),
     ("watch", "judge"),
     ("watch", "measure"),
+    ("watch", "modelled"),
     ("conform", "live"),
     ("conform", "serve"),
     ("sim", "serve"),

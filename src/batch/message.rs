@@ -235,6 +235,17 @@ pub enum Reply {
     TooManyRequests,
 }
 
+/// Why a message is lost between the servers of a cluster.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Loss {
+    /// It reached a replica that leads no more, or was proposed there and drained.
+    NoLeader,
+    /// It was in a server that went down, or on its way there.
+    ServerDown,
+    /// It was on a route that went down, or sent to one.
+    RouteDown,
+}
+
 /// Something that became true inside the server; the driver makes events of them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Fact {
@@ -301,15 +312,24 @@ pub enum Fact {
         /// Batch sequence.
         sequence: BatchSequence,
     },
-    /// A frame of a batch reached a replica that leads no more, or was proposed there and drained:
-    /// it is lost without an answer.
-    LostWithoutLeader {
+    /// A frame of a batch is lost between the servers of a cluster, without an answer.
+    LostInside {
         /// Which batch.
         batch: BatchHandle,
         /// What the frame asked for.
         operation: Operation,
         /// Batch sequence.
         sequence: BatchSequence,
+        /// Why.
+        loss: Loss,
+    },
+    /// A new leader has less in its stream than was stored before: machines lost their power, and
+    /// with it what they had not synced.
+    Rewound {
+        /// Where the stream ends now.
+        last: StreamSequence,
+        /// So many messages are gone.
+        lost: u64,
     },
     /// A batch was abandoned, and an advisory tells so.
     Abandoned {

@@ -1,16 +1,30 @@
-//! What a reader of a live result should know besides its numbers.
+//! What a reader of a result should know besides its numbers.
 //!
-//! Leans on `live`, and on `client` for how batches end.
+//! Leans on `live` and `sim`, and on `client` for how batches end.
 
 use crate::client::BatchEnd;
 use crate::event::Outcome;
 use crate::live::{Ended, LiveOutcome, PublisherFailure, ReadBack};
 use crate::nats::error_code::ErrorCode;
+use crate::sim::SimOutcome;
 
 /// Why a run is partial that a signal ended.
 pub(super) const BY_SIGNAL: &str = "a signal ended the run";
 
-/// What a reader of the result should know besides the numbers.
+/// What a reader of a simulated result should know.
+pub(super) fn sim_notes(outcome: &SimOutcome) -> Vec<String> {
+    let by_signal = outcome.partial.then(|| BY_SIGNAL.to_owned());
+    let excused = outcome.seen.findings.excused.first().map(|first| {
+        format!(
+            "promises of RAFT were broken because machines lost power and disk.sync = \"never\" let \
+             them keep entries unsynced, which is no violation; the first: {}: {}",
+            first.judge, first.message
+        )
+    });
+    by_signal.into_iter().chain(excused).collect()
+}
+
+/// What a reader of a live result should know.
 pub(super) fn notes(outcome: &LiveOutcome) -> Vec<String> {
     let mut notes = vec![format!(
         "nats-server {} at {}",

@@ -22,7 +22,7 @@ use super::trace::Trace;
 use crate::event::{Event, Observer};
 use crate::fault::Faults;
 use crate::machine::Time;
-use crate::modelled;
+use crate::modelled::{self, Modelled};
 use crate::report::FORMAT;
 use crate::scenario::Scenario;
 use crate::seed::Seed;
@@ -100,14 +100,14 @@ fn parse_speed(text: &str) -> Result<u64, String> {
 pub(super) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     let scenario = read(arguments)?;
     let seed = Seed(arguments.seed.unwrap_or(scenario.settings.seed));
-    let mut server = modelled::server(&scenario.settings)
+    let mut modelled = modelled::server(&scenario.settings)
         .map_err(|error| Failure::Usage(format!("{}: {error}", scenario.file)))?;
-    allow_direct_gets(&mut server)
+    allow_direct_gets(&mut modelled.server)
         .map_err(|error| Failure::Usage(format!("{}: {}", scenario.file, error.description)))?;
     let interrupt = Interrupt::catch()?;
     let trace = arguments.trace.as_deref().map(Trace::create).transpose()?;
     let trace = Rc::new(RefCell::new(trace));
-    let served = run(arguments, &scenario, seed, server, &trace, &interrupt)?;
+    let served = run(arguments, &scenario, seed, modelled, &trace, &interrupt)?;
     if let Some(trace) = trace.take() {
         trace.finish()?;
     }
@@ -150,7 +150,7 @@ fn run(
     arguments: &ServeArguments,
     scenario: &Scenario,
     seed: Seed,
-    server: Server,
+    modelled: Modelled,
     trace: &Rc<RefCell<Option<Trace>>>,
     interrupt: &Interrupt,
 ) -> Result<Served, Failure> {
@@ -175,7 +175,7 @@ fn run(
         };
         let faults = Faults::new(&scenario.settings.faults, 0);
         let observer = Box::new(Traced(Rc::clone(trace)));
-        let hub = Hub::new(server, options, faults, seed, observer);
+        let hub = Hub::new(modelled, options, faults, seed, observer);
         let hub = Rc::new(RefCell::new(hub));
         let clock = Rc::new(RealClock::start(arguments.speed));
         let line = format!("listening on nats://{address}");

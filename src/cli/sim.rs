@@ -15,7 +15,7 @@ use super::files;
 use super::folder::Ran;
 use super::interrupt::Interrupt;
 use super::lane::LaneArguments;
-use super::notes::BY_SIGNAL;
+use super::notes::sim_notes;
 use super::output::{Output, Wanted};
 use super::progress::Progress;
 use super::record::{Run, record};
@@ -255,11 +255,7 @@ fn run_one(
         unfinished: outcome.unfinished,
         cost,
         replay: replay(job, arguments.lane, &arguments.set),
-        notes: outcome
-            .partial
-            .then(|| BY_SIGNAL.to_owned())
-            .into_iter()
-            .collect(),
+        notes: sim_notes(&outcome),
     };
     Ok(RunResult::new(record(run, outcome.seen)))
 }

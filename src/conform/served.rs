@@ -90,7 +90,7 @@ fn run(
         // The caller is gone only if it panicked.
         let _ = url.send(Ok(format!("nats://{}", listener.local_addr()?)));
         let hub = Hub::new(
-            Server::new(model),
+            Server::new(model).into(),
             front::Options::default(),
             Faults::default(),
             Seed(1),

@@ -5,6 +5,8 @@
 
 use super::{Event, Observer};
 use crate::machine::Time;
+use crate::raft::message::Position;
+use crate::raft::{RaftEvent, Term};
 use xxhash_rust::xxh3::Xxh3;
 
 /// An event in its canonical form.
@@ -199,7 +201,41 @@ impl Event {
                 0,
                 0,
             ],
+            Self::StreamRewound { last, lost } => [head(31, 0, 0, 0), at, last.0, lost, 0],
+            Self::Raft { replica, event } => {
+                let ([small, number], [first, second, third]) = raft_fields(event);
+                let head = head(30, small, u64::from(replica), number as u32);
+                [head, at, first, second, third]
+            }
         }
+    }
+}
+
+/// What tells an event of RAFT from others: its kind and a number of 32 bits, then three more.
+fn raft_fields(event: RaftEvent) -> ([u64; 2], [u64; 3]) {
+    let number = |term: Term| u64::from(term.0);
+    let place = |last: Position| [last.index.0, u64::from(last.term.0), 0];
+    match event {
+        RaftEvent::Voted { term, candidate } => ([1, number(term)], [u64::from(candidate.0), 0, 0]),
+        RaftEvent::Elected { term } => ([2, number(term)], [0; 3]),
+        RaftEvent::Led { term } => ([3, number(term)], [0; 3]),
+        RaftEvent::Stored {
+            index,
+            term,
+            checked_in,
+            content,
+        } => (
+            [4, number(term)],
+            [index.0, number(checked_in), u64::from(content)],
+        ),
+        RaftEvent::Truncated { last } => ([5, 0], place(last)),
+        RaftEvent::SnapshotStored { last } => ([6, 0], place(last)),
+        RaftEvent::Recovered { last, may_lose } => ([7, u64::from(may_lose)], place(last)),
+        RaftEvent::Committed { index } => ([8, 0], [index.0, 0, 0]),
+        RaftEvent::Applied { index, prefix } => ([9, u64::from(prefix)], [index.0, 0, 0]),
+        RaftEvent::AskedForCatchup => ([10, 0], [0; 3]),
+        RaftEvent::Paused => ([11, 0], [0; 3]),
+        RaftEvent::Resumed => ([12, 0], [0; 3]),
     }
 }
 

@@ -15,6 +15,7 @@ pub use table::BatchTable;
 use crate::batch::fast::publisher::ControlFrame;
 use crate::machine::Time;
 use crate::nats::{BatchSequence, GapMode, Operation, StreamSequence};
+use crate::raft::RaftEvent;
 
 /// A publisher of the run, numbered from 0 in the order of the file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -40,6 +41,10 @@ pub enum DropCause {
     NoResponders = 3,
     /// The server that it was routed to leads no more; nobody hears of it.
     NoLeader = 4,
+    /// It was in a server that went down, or on its way there; nobody hears of it.
+    ServerDown = 5,
+    /// The route between two servers was down; nobody hears of it.
+    RouteDown = 6,
 }
 
 /// The API calls whose latency is measured.
@@ -216,6 +221,11 @@ pub enum Event {
     Healed { fault: u32 },
     /// The stream has another leader, by the number of its server; `None`: it has none.
     LeaderChanged { leader: Option<u8> },
+    /// The stream ends here now, and so many messages less are in it: they were lost with the power
+    /// of machines that had not synced them.
+    StreamRewound { last: StreamSequence, lost: u64 },
+    /// Something became true in a replica of the stream, on this server.
+    Raft { replica: u8, event: RaftEvent },
     /// An API call was answered.
     ApiAnswered {
         operation: ApiOperation,
@@ -287,6 +297,8 @@ impl Event {
             | Self::Fault { .. }
             | Self::Healed { .. }
             | Self::LeaderChanged { .. }
+            | Self::StreamRewound { .. }
+            | Self::Raft { .. }
             | Self::ApiAnswered { .. } => None,
         }
     }

@@ -4,7 +4,7 @@
 
 use super::{BatchNumber, DropCause, Event};
 use crate::batch::fast::publisher::ControlFrame;
-use crate::batch::message::{BatchHandle, Fact, Publish, Reply};
+use crate::batch::message::{BatchHandle, Fact, Loss, Publish, Reply};
 
 impl ControlFrame {
     /// A reply as a fast publisher takes it; `None`: such a reply never goes to one.
@@ -22,6 +22,16 @@ impl ControlFrame {
             Reply::NoResponders(_) => Self::Status(503),
             Reply::TooManyRequests => Self::Status(429),
         })
+    }
+}
+
+impl From<Loss> for DropCause {
+    fn from(loss: Loss) -> Self {
+        match loss {
+            Loss::NoLeader => Self::NoLeader,
+            Loss::ServerDown => Self::ServerDown,
+            Loss::RouteDown => Self::RouteDown,
+        }
     }
 }
 
@@ -129,16 +139,18 @@ impl Event {
                 operation: Some(operation),
                 sequence,
             },
-            Fact::LostWithoutLeader {
+            Fact::LostInside {
                 batch,
                 operation,
                 sequence,
+                loss,
             } => Self::Dropped {
                 batch: number(batch),
-                cause: DropCause::NoLeader,
+                cause: loss.into(),
                 operation: Some(operation),
                 sequence,
             },
+            Fact::Rewound { last, lost } => Self::StreamRewound { last, lost },
             Fact::Leader(leader) => Self::LeaderChanged { leader },
             Fact::Abandoned { .. } | Fact::Atomic(_) => return None,
         })

@@ -55,6 +55,13 @@ impl<T> BatchTable<T> {
         state
     }
 
+    /// Every batch that is there, in order, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (BatchNumber, &mut T)> {
+        (self.first..)
+            .zip(&mut self.slots)
+            .filter_map(|(number, slot)| Some((BatchNumber(number), slot.as_mut()?)))
+    }
+
     /// Every batch that is there, in order.
     pub fn iter(&self) -> impl Iterator<Item = (BatchNumber, &T)> {
         (self.first..)

@@ -15,6 +15,8 @@ pub mod raft;
 use crate::event::{BatchNumber, BatchTable, Event, Observer, PublisherId};
 use crate::machine::Time;
 use crate::nats::GapMode;
+use crate::raft::{NodeId, Settings};
+use raft::RaftJudges;
 
 pub use acks::AcksCoverWhatTheyClaim;
 pub use cadence::AcksComeAsOftenAsPromised;
@@ -135,6 +137,8 @@ struct Case {
     publisher: PublisherId,
     ended: bool,
     open_at_server: bool,
+    /// Its stream lost stored messages with the power of machines: what it holds proves nothing.
+    rewound: bool,
     acks: AcksCoverWhatTheyClaim,
     pub_ack: PubAckAgreesWithTheStream,
     once: NothingStoredTwice,
@@ -149,6 +153,7 @@ impl Case {
             publisher,
             ended: false,
             open_at_server: false,
+            rewound: false,
             acks: AcksCoverWhatTheyClaim::new(start),
             pub_ack: PubAckAgreesWithTheStream::new(start),
             once: NothingStoredTwice::new(start),
@@ -159,16 +164,19 @@ impl Case {
     }
 
     fn see(&mut self, event: &Event, bench: &mut Bench<'_>) {
-        self.acks.see(event, bench);
-        self.pub_ack.see(event, bench);
-        self.once.see(event, bench);
-        self.cadence.see(event, bench);
+        if !self.rewound {
+            self.acks.see(event, bench);
+            self.pub_ack.see(event, bench);
+            self.once.see(event, bench);
+            self.cadence.see(event, bench);
+        }
         self.gate.see(event, bench);
         self.liveness.see(event, bench);
         match event {
             Event::BatchEnded { .. } => self.ended = true,
             Event::BatchOpened { .. } => self.open_at_server = true,
             Event::BatchForgotten { .. } => self.open_at_server = false,
+            Event::StreamRewound { .. } => self.rewound = true,
             _ => {}
         }
     }
@@ -204,6 +212,9 @@ pub struct Findings {
     pub violations_left_out: u64,
     /// Publishers that waited for what would not come.
     pub stalls: Vec<Stall>,
+    /// What would be violations, had machines not lost with their power what the settings let them
+    /// keep unsynced.
+    pub excused: Vec<Violation>,
 }
 
 /// All judges over one run.
@@ -213,6 +224,8 @@ pub struct Judges {
     manners: Vec<Manner>,
     cases: BatchTable<Case>,
     server_told: bool,
+    /// Of the stream's replicas, where it has several.
+    raft: Option<RaftJudges>,
     findings: Findings,
 }
 
@@ -236,17 +249,18 @@ impl Judges {
         "fast.ack.covers-fail, fast.gap.order, fast.gap.report: the stream holds what was promised";
 
     /// The names of all judges, as results and `[expect]` write them.
-    pub const NAMES: [&'static str; 7] = {
-        let [first, second, third, fourth, fifth, sixth] = Self::OF_EVENTS;
-        [
-            first,
-            second,
-            third,
-            fourth,
-            fifth,
-            sixth,
-            Self::OF_READ_BACK,
-        ]
+    pub const NAMES: [&'static str; 18] = {
+        let mut names = [Self::OF_READ_BACK; 18];
+        let mut place = 0;
+        while place < Self::OF_EVENTS.len() {
+            names[place] = Self::OF_EVENTS[place];
+            place += 1;
+        }
+        while place < Self::OF_EVENTS.len() + RaftJudges::NAMES.len() {
+            names[place] = RaftJudges::NAMES[place - Self::OF_EVENTS.len()];
+            place += 1;
+        }
+        names
     };
 
     /// Judges for a run whose publishers behave like this, by number. `server_told`: events tell
@@ -256,8 +270,16 @@ impl Judges {
             manners,
             cases: BatchTable::default(),
             server_told,
+            raft: None,
             findings: Findings::default(),
         }
+    }
+
+    /// The same, and the judges of RAFT over the replicas of the stream.
+    #[must_use]
+    pub fn over_replicas(mut self, settings: &Settings) -> Self {
+        self.raft = Some(RaftJudges::new(settings));
+        self
     }
 
     /// The findings at the end of the run; a batch that has not ended by then is one.
@@ -269,12 +291,27 @@ impl Judges {
                 "the run is over and the batch has not ended".to_owned(),
             );
         }
+        if let Some(raft) = self.raft {
+            let found = raft.into_findings();
+            let room = KEPT.saturating_sub(self.findings.violations.len());
+            let left_out = found.violations.len().saturating_sub(room) as u64;
+            self.findings.violations_left_out += left_out + found.left_out;
+            let kept = found.violations.into_iter().take(room);
+            self.findings.violations.extend(kept);
+            self.findings.excused = found.lost_to_power;
+        }
         self.findings
     }
 }
 
 impl Observer for Judges {
     fn see(&mut self, at: Time, event: &Event) {
+        if let Event::Raft { replica, event } = event {
+            if let Some(raft) = &mut self.raft {
+                raft.see(at, NodeId(*replica), event);
+            }
+            return;
+        }
         if let Event::BatchStarted {
             publisher,
             batch,
@@ -294,6 +331,16 @@ impl Observer for Judges {
                 }),
             };
             self.cases.insert(batch, Case::new(publisher, &start));
+            return;
+        }
+        if matches!(
+            event,
+            Event::LeaderChanged { .. } | Event::StreamRewound { .. }
+        ) {
+            for (batch, case) in self.cases.iter_mut() {
+                let mut bench = case.bench(at, batch, self.server_told, &mut self.findings);
+                case.see(event, &mut bench);
+            }
             return;
         }
         let Some(batch) = event.batch() else { return };

@@ -15,10 +15,13 @@ impl Recorder {
     pub fn finish(mut self, end: Time) -> Summary {
         let open = self.open_batches;
         let live = self.batches.live();
-        let under_way = live.iter().fold(0_u64, |sum, batch| {
-            let batch = self.batches.get_mut(*batch);
-            sum.saturating_add(batch.map_or(0, |batch| batch.under_way()))
-        });
+        let mut under_way = 0_u64;
+        if !self.settled {
+            for batch in &live {
+                let batch = self.batches.get_mut(*batch);
+                under_way = under_way.saturating_add(batch.map_or(0, |batch| batch.under_way()));
+            }
+        }
         for batch in live {
             self.close(end, batch);
         }
@@ -126,12 +129,14 @@ fn ratio(part: u64, whole: u64) -> f64 {
     }
 }
 
-pub(super) const DROP_CAUSES: [DropCause; 5] = [
+pub(super) const DROP_CAUSES: [DropCause; 7] = [
     DropCause::IngestQueue,
     DropCause::Fault,
     DropCause::Cut,
     DropCause::NoResponders,
     DropCause::NoLeader,
+    DropCause::ServerDown,
+    DropCause::RouteDown,
 ];
 
 const fn drop_name(cause: DropCause) -> &'static str {
@@ -141,6 +146,8 @@ const fn drop_name(cause: DropCause) -> &'static str {
         DropCause::Cut => "cut",
         DropCause::NoResponders => "no-responders",
         DropCause::NoLeader => "no-leader",
+        DropCause::ServerDown => "server-down",
+        DropCause::RouteDown => "route-down",
     }
 }
 

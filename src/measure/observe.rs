@@ -58,6 +58,9 @@ impl Observer for Recorder {
                 operation, latency, ..
             } => self.api_answered(at, operation, latency),
             Event::Withheld { messages, .. } => self.withheld += messages,
+            Event::StreamRewound { lost, .. } => self.rewound(lost),
+            // Judges read these.
+            Event::Raft { .. } => {}
             // What the server sends is counted when it is seen; judges compare the two.
             Event::ControlReceived {
                 batch,

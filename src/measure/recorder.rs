@@ -37,6 +37,8 @@ pub struct Options {
 pub struct Recorder {
     pub(super) warm_up: u64,
     pub(super) server_watched: bool,
+    /// Nothing is on its way to the stream any more.
+    pub(super) settled: bool,
     pub(super) batches: Batches<Batch>,
     pub(super) groups: Vec<GroupRecord>,
     /// Messages acknowledged to each publisher within the window.
@@ -77,6 +79,7 @@ impl Recorder {
         Self {
             warm_up: options.warm_up.as_nanos(),
             server_watched: options.server_watched,
+            settled: false,
             batches: Batches::new(),
             groups: group_records(options.groups),
             publishers: Vec::new(),
@@ -99,6 +102,17 @@ impl Recorder {
             faults: BTreeMap::new(),
             leader_changes: Vec::new(),
         }
+    }
+
+    /// Nothing is on its way to the stream any more.
+    pub const fn settle(&mut self) {
+        self.settled = true;
+    }
+
+    /// So many stored messages are gone.
+    pub(super) const fn rewound(&mut self, lost: u64) {
+        self.totals.lost_to_power += lost;
+        self.stored = self.stored.saturating_sub(lost);
     }
 
     /// Messages published so far: for a progress line.

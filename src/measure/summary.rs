@@ -97,6 +97,10 @@ pub struct Totals {
     /// Messages sent that will never be stored: lost on the way, refused, or come too late.
     /// Duplicates of stored messages are not among them. Null when nobody looked.
     pub lost: Option<u64>,
+    /// Those among them that were stored, and that servers lost with their power before they had
+    /// synced them.
+    #[serde(default)]
+    pub lost_to_power: u64,
     /// Messages whose fate was open when the run ended: sent, and then still on a link or in a queue
     /// of the server. Above 0 only where a run was cut off. Null when nobody watched the server.
     pub under_way: Option<u64>,

@@ -103,7 +103,7 @@ pub(super) fn check_settings(settings: &Settings) -> Checked {
         return refuse(key("publishers"), message);
     }
     for (index, fault) in settings.faults.iter().enumerate() {
-        check_fault(fault, publishers, &fault_path(index))?;
+        check_fault(fault, publishers, &settings.stream, &fault_path(index))?;
     }
     check_defects(settings)?;
     if let Some(raft) = &settings.raft {
@@ -312,7 +312,17 @@ fn check_defects(settings: &Settings) -> Checked {
             | Defect::AtomicEobMaxSize
             | Defect::UnsupportedAdvisoryMissing
             | Defect::R1FailedAtomicShiftsLast
-            | Defect::AtomicEobStoreRefused => false,
+            | Defect::AtomicEobStoreRefused
+            | Defect::CommitsPreviousTerm
+            | Defect::LeaderBeforeNoop
+            | Defect::RepeatVoteSameTerm
+            | Defect::CommitRegression
+            | Defect::ParallelCatchupTruncates
+            | Defect::NoOverrunStepdown
+            | Defect::OverrunKeepsCatchup
+            | Defect::StaleTermProposal
+            | Defect::CatchupQueueDeleted
+            | Defect::SmallBatches512 => false,
         };
         if of_publisher && !core {
             let path = key("server").key("defects").index(index);
@@ -320,6 +330,10 @@ fn check_defects(settings: &Settings) -> Checked {
                 path,
                 "is a bug of the core client, and no group uses that client",
             );
+        }
+        if defect.is_of_raft() && settings.stream.replicas == 1 {
+            let path = key("server").key("defects").index(index);
+            return refuse(path, "is a bug of RAFT, and the stream has replicas = 1");
         }
     }
     Ok(())

@@ -4,10 +4,45 @@
 
 use super::check::{Checked, refuse};
 use super::path::KeyPath;
-use super::{Fault, FaultAction, FaultPlace};
+use super::{Fault, FaultAction, FaultPlace, RouteWay, Storage, StreamSettings};
 use crate::machine::Time;
 
-pub(super) fn check_fault(fault: &Fault, publishers: u64, path: &KeyPath) -> Checked {
+/// Which keys an action takes, beside `action` itself.
+fn keys_of(action: FaultAction) -> &'static [&'static str] {
+    match action {
+        FaultAction::Drop => &["place", "frame", "publisher", "nth", "count"],
+        FaultAction::Delay | FaultAction::Duplicate => {
+            &["place", "frame", "publisher", "nth", "count", "delay"]
+        }
+        FaultAction::Cut | FaultAction::Hold => &["publisher", "from", "until"],
+        FaultAction::StepDown => &["from"],
+        FaultAction::Kill
+        | FaultAction::PowerLoss
+        | FaultAction::Freeze
+        | FaultAction::HoldDisk => &["role", "server", "from", "until"],
+        FaultAction::SlowDisk => &["role", "server", "from", "until", "delay"],
+        FaultAction::CutRoutes | FaultAction::HoldRoutes => {
+            &["role", "server", "peer", "way", "from", "until"]
+        }
+        FaultAction::SlowRoutes => &["role", "server", "peer", "way", "from", "until", "delay"],
+    }
+}
+
+/// Whether it has to say when it ends: it could do no good, or nothing else, for ever.
+const fn needs_end(action: FaultAction) -> bool {
+    matches!(
+        action,
+        FaultAction::Hold | FaultAction::Freeze | FaultAction::HoldRoutes | FaultAction::HoldDisk
+    )
+}
+
+/// Holds a fault of a file with so many publishers and this stream to its rules.
+pub(super) fn check_fault(
+    fault: &Fault,
+    publishers: u64,
+    stream: &StreamSettings,
+    path: &KeyPath,
+) -> Checked {
     if let Some(publisher) = fault.publisher.filter(|&one| u64::from(one) >= publishers) {
         let message = format!(
             "{publisher} is out of range; allowed are 0 to {}, the publishers of this file",
@@ -15,33 +50,65 @@ pub(super) fn check_fault(fault: &Fault, publishers: u64, path: &KeyPath) -> Che
         );
         return refuse(path.key("publisher"), message);
     }
+    check_keys(fault, path)?;
     match fault.action {
-        FaultAction::Cut | FaultAction::Hold => check_cut(fault, path),
-        FaultAction::StepDown => check_step_down(fault, path),
         FaultAction::Drop | FaultAction::Delay | FaultAction::Duplicate => {
             check_frame_fault(fault, path)
+        }
+        _ => {
+            check_span(fault, path)?;
+            if fault.action.is_of_server() {
+                check_server_fault(fault, stream, path)?;
+            }
+            Ok(())
         }
     }
 }
 
-fn check_cut(fault: &Fault, path: &KeyPath) -> Checked {
-    let frame_keys = [
-        ("frame", fault.frame.is_some()),
-        ("nth", fault.nth.is_some()),
-        ("delay", fault.delay.is_some()),
-        ("count", fault.count != 1),
+/// No key is written that the action does not take.
+fn check_keys(fault: &Fault, path: &KeyPath) -> Checked {
+    let written = [
         ("place", fault.place != FaultPlace::Output),
+        ("frame", fault.frame.is_some()),
+        ("publisher", fault.publisher.is_some()),
+        ("nth", fault.nth.is_some()),
+        ("count", fault.count != 1),
+        ("delay", fault.delay.is_some()),
+        ("from", fault.from.is_some()),
+        ("until", fault.until.is_some()),
+        ("role", fault.role.is_some()),
+        ("server", fault.server.is_some()),
+        ("peer", fault.peer.is_some()),
+        ("way", fault.way != RouteWay::Both),
     ];
-    if let Some((name, _)) = frame_keys.iter().find(|(_, written)| *written) {
-        let message = "does not go with actions \"cut\" and \"hold\", which take from and until";
-        return refuse(path.key(name), message);
+    let taken = keys_of(fault.action);
+    let strange = written
+        .iter()
+        .find(|(name, written)| *written && !taken.contains(name));
+    match strange {
+        None => Ok(()),
+        Some((name, _)) => {
+            let message = format!(
+                "does not go with action \"{}\", which takes {}",
+                fault.action.word(),
+                taken.join(", ")
+            );
+            refuse(path.key(name), message)
+        }
     }
+}
+
+fn check_span(fault: &Fault, path: &KeyPath) -> Checked {
+    let word = fault.action.word();
     match (fault.from, fault.until) {
-        (None, _) => refuse(path.key("from"), "is missing; a cut or hold needs its time"),
-        (Some(_), None) if fault.action == FaultAction::Hold => refuse(
-            path.key("until"),
-            "is missing; a hold needs its end (a cut may last for ever)",
-        ),
+        (None, _) => {
+            let message = format!("is missing; action \"{word}\" needs its time");
+            refuse(path.key("from"), message)
+        }
+        (Some(_), None) if needs_end(fault.action) => {
+            let message = format!("is missing; action \"{word}\" needs its end");
+            refuse(path.key("until"), message)
+        }
         (Some(from), Some(until)) if from >= until => refuse(
             path.key("until"),
             format!("{until} is not after from, {from}"),
@@ -50,34 +117,57 @@ fn check_cut(fault: &Fault, path: &KeyPath) -> Checked {
     }
 }
 
-fn check_step_down(fault: &Fault, path: &KeyPath) -> Checked {
-    let other_keys = [
-        ("frame", fault.frame.is_some()),
-        ("nth", fault.nth.is_some()),
-        ("delay", fault.delay.is_some()),
-        ("count", fault.count != 1),
-        ("place", fault.place != FaultPlace::Output),
-        ("publisher", fault.publisher.is_some()),
-        ("until", fault.until.is_some()),
-    ];
-    if let Some((name, _)) = other_keys.iter().find(|(_, written)| *written) {
-        let message = "does not go with action \"step-down\", which takes from alone";
-        return refuse(path.key(name), message);
+fn check_server_fault(fault: &Fault, stream: &StreamSettings, path: &KeyPath) -> Checked {
+    let word = fault.action.word();
+    if fault.role.is_some() && fault.server.is_some() {
+        return refuse(path.key("server"), "does not go with role: say one of them");
     }
-    match fault.from {
-        None => refuse(path.key("from"), "is missing; a step-down needs its time"),
-        Some(_) => Ok(()),
+    let alone = stream.replicas == 1;
+    if alone && (fault.action.is_of_routes() || fault.action == FaultAction::PowerLoss) {
+        let message = format!("\"{word}\" needs a stream with replicas; this one has replicas = 1");
+        return refuse(path.key("action"), message);
+    }
+    if alone && fault.role == Some(super::ServerRole::Follower) {
+        return refuse(
+            path.key("role"),
+            "\"follower\" needs a stream with replicas; this one has replicas = 1",
+        );
+    }
+    let is_of_disk = matches!(fault.action, FaultAction::SlowDisk | FaultAction::HoldDisk);
+    if alone && is_of_disk && stream.storage == Storage::Memory {
+        let message = format!("\"{word}\" needs a disk; this stream has storage = \"memory\"");
+        return refuse(path.key("action"), message);
+    }
+    let ends = [("server", fault.server), ("peer", fault.peer)];
+    for (name, number) in ends {
+        if let Some(number) = number.filter(|&number| number >= stream.replicas) {
+            let message = format!(
+                "{number} is out of range; allowed are 0 to {}, a server for each replica",
+                stream.replicas - 1
+            );
+            return refuse(path.key(name), message);
+        }
+    }
+    if fault.server.is_some() && fault.server == fault.peer {
+        return refuse(
+            path.key("peer"),
+            "is the server itself: it has no route there",
+        );
+    }
+    let slows = matches!(
+        fault.action,
+        FaultAction::SlowRoutes | FaultAction::SlowDisk
+    );
+    match fault.delay {
+        None if slows => refuse(path.key("delay"), "is missing; say how slow it is"),
+        Some(delay) if delay.0 == Time::ZERO => {
+            refuse(path.key("delay"), "0 delays nothing; allowed are 1ns to 1h")
+        }
+        None | Some(_) => Ok(()),
     }
 }
 
 fn check_frame_fault(fault: &Fault, path: &KeyPath) -> Checked {
-    for (name, span) in [("from", fault.from), ("until", fault.until)] {
-        if span.is_some() {
-            let message = "goes with actions \"cut\", \"hold\" and \"step-down\" only; frames are counted by nth \
-                 and count";
-            return refuse(path.key(name), message);
-        }
-    }
     if fault.frame.is_none() {
         return refuse(
             path.key("frame"),
@@ -85,21 +175,12 @@ fn check_frame_fault(fault: &Fault, path: &KeyPath) -> Checked {
         );
     }
     match (fault.action, fault.delay) {
-        (FaultAction::Drop, Some(_)) => refuse(
-            path.key("delay"),
-            "does not go with action = \"drop\": a lost frame is never late",
-        ),
         (FaultAction::Delay, None) => {
             refuse(path.key("delay"), "is missing; say how late the frame is")
         }
         (FaultAction::Delay, Some(delay)) if delay.0 == Time::ZERO => {
             refuse(path.key("delay"), "0 delays nothing; allowed are 1ns to 1h")
         }
-        (FaultAction::Drop, None)
-        | (FaultAction::Delay, Some(_))
-        | (
-            FaultAction::Duplicate | FaultAction::Cut | FaultAction::Hold | FaultAction::StepDown,
-            _,
-        ) => Ok(()),
+        _ => Ok(()),
     }
 }

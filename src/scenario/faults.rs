@@ -28,17 +28,30 @@ pub struct Fault {
     #[schemars(range(min = 1, max = 9_223_372_036_854_775_807_u64))]
     pub count: u64,
     /// How much later a delayed frame (and with it the lane behind it) arrives; for a duplicate,
-    /// how much later the copy does.
+    /// how much later the copy does; for `slow-routes` and `slow-disk`, how much longer each message
+    /// or write takes.
     #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1h"))]
     pub delay: Option<Span>,
-    /// When the link goes down or the leader steps down; for `cut`, `hold` and `step-down`, which
-    /// need this, and for nothing else.
+    /// When it begins; for faults of links and servers, which need this, and for nothing else.
     #[schemars(extend("x-minimum" = "0s", "x-maximum" = "24h"))]
     pub from: Option<Span>,
-    /// When the link is back, after `from`; for `cut`, where absent means never, and for `hold`,
-    /// which needs this.
+    /// When it ends, after `from`; for faults of links and servers that last. `hold`, `freeze`,
+    /// `hold-routes` and `hold-disk` need this; for the others absent means never.
     #[schemars(extend("x-minimum" = "0s", "x-maximum" = "24h"))]
     pub until: Option<Span>,
+    /// Which server, by what it is when the fault begins; for faults of servers. Absent, and without
+    /// `server`: the leader.
+    pub role: Option<ServerRole>,
+    /// Which server, by number from 0; for faults of servers.
+    #[schemars(range(min = 0, max = 63))]
+    pub server: Option<u8>,
+    /// The server at the other end of the route, by number from 0; for faults of routes. Absent: all
+    /// others.
+    #[schemars(range(min = 0, max = 63))]
+    pub peer: Option<u8>,
+    /// Which way; for faults of routes.
+    #[serde(default)]
+    pub way: RouteWay,
 }
 
 const fn one() -> u64 {
@@ -63,6 +76,93 @@ pub enum FaultAction {
     Hold,
     /// The leader of the stream steps down at `from` and hands over, as an operator asks it to.
     StepDown,
+    /// The process of a server ends at once, and starts again at `until`.
+    Kill,
+    /// The machine of a server loses power: what its disk had not synced is gone when it starts
+    /// again at `until`.
+    PowerLoss,
+    /// A server stands still, its connections open.
+    Freeze,
+    /// The routes of a server are down: what is under way on them or sent then is lost.
+    CutRoutes,
+    /// The same, but it waits until the end.
+    HoldRoutes,
+    /// What travels on the routes of a server is late by `delay`.
+    SlowRoutes,
+    /// Each write of a server's disk takes `delay` longer.
+    SlowDisk,
+    /// No write of a server's disk ends before the end.
+    HoldDisk,
+}
+
+impl FaultAction {
+    /// Whether it befalls a server, its disk or its routes.
+    pub const fn is_of_server(self) -> bool {
+        match self {
+            Self::Drop
+            | Self::Delay
+            | Self::Duplicate
+            | Self::Cut
+            | Self::Hold
+            | Self::StepDown => false,
+            Self::Kill
+            | Self::PowerLoss
+            | Self::Freeze
+            | Self::CutRoutes
+            | Self::HoldRoutes
+            | Self::SlowRoutes
+            | Self::SlowDisk
+            | Self::HoldDisk => true,
+        }
+    }
+
+    /// Whether it befalls routes between servers.
+    pub const fn is_of_routes(self) -> bool {
+        matches!(self, Self::CutRoutes | Self::HoldRoutes | Self::SlowRoutes)
+    }
+
+    /// Its word in a file.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Drop => "drop",
+            Self::Delay => "delay",
+            Self::Duplicate => "duplicate",
+            Self::Cut => "cut",
+            Self::Hold => "hold",
+            Self::StepDown => "step-down",
+            Self::Kill => "kill",
+            Self::PowerLoss => "power-loss",
+            Self::Freeze => "freeze",
+            Self::CutRoutes => "cut-routes",
+            Self::HoldRoutes => "hold-routes",
+            Self::SlowRoutes => "slow-routes",
+            Self::SlowDisk => "slow-disk",
+            Self::HoldDisk => "hold-disk",
+        }
+    }
+}
+
+/// A server by what it is at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ServerRole {
+    /// The one that leads the stream; nothing happens while none does.
+    Leader,
+    /// The first that does not.
+    Follower,
+}
+
+/// A direction of the routes of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RouteWay {
+    /// In both directions.
+    #[default]
+    Both,
+    /// What goes to the server.
+    In,
+    /// What comes from it.
+    Out,
 }
 
 /// Where a fault acts. A frame lost at the server's output or on the route is *synthetic*: a living

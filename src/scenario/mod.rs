@@ -26,7 +26,7 @@ mod worlds;
 
 pub use error::InputError;
 
-pub use faults::{Fault, FaultAction, FaultPlace, FrameKind};
+pub use faults::{Fault, FaultAction, FaultPlace, FrameKind, RouteWay, ServerRole};
 pub use file::{Expect, ExpectedVerdict, Scenario, Settings};
 pub use publishers::{
     Arrival, ClientKind, Commit, GapWord, Gate, HeaderRule, Pause, PayloadSize, ProfileWord,

@@ -128,6 +128,27 @@ pub enum Defect {
     /// The header that the end of an atomic batch adds can leave half a batch in the stream. In every
     /// version.
     AtomicEobStoreRefused,
+    /// Acks for entries of an earlier term count towards a commit. Before 2.14.0.
+    CommitsPreviousTerm,
+    /// Leadership is told before the first entry of its term is applied. Before 2.14.
+    LeaderBeforeNoop,
+    /// A step-down makes replicas forget whom they voted for. Before 2.14.0.
+    RepeatVoteSameTerm,
+    /// An entry of another term makes a follower take back what it has committed. Before 2.14.0.
+    CommitRegression,
+    /// What a catch-up sends that is no longer current truncates what was acked since. Before 2.14.0.
+    ParallelCatchupTruncates,
+    /// A leader goes on however far commits or applies are behind. Before 2.14.0.
+    NoOverrunStepdown,
+    /// A follower that takes no more entries keeps asking for a catch-up. Before 2.14.0.
+    OverrunKeepsCatchup,
+    /// A proposal that was checked in an earlier term is taken. In 2.14.0.
+    StaleTermProposal,
+    /// A catch-up that replaces another is told of no progress. In 2.14.0.
+    CatchupQueueDeleted,
+    /// An append entry is full at 512 entries. In 2.14.
+    #[serde(rename = "small-batches-512")]
+    SmallBatches512,
     /// The publisher sends on when its gate is shut.
     PublisherIgnoresGate,
     /// The publisher waits without pings and without a deadline.
@@ -136,6 +157,25 @@ pub enum Defect {
     UnseededDraw,
     /// The simulator starts publishers in the order of a hash map.
     HashOrder,
+}
+
+impl Defect {
+    /// Whether it is one of RAFT, which needs replicas.
+    pub const fn is_of_raft(self) -> bool {
+        matches!(
+            self,
+            Self::CommitsPreviousTerm
+                | Self::LeaderBeforeNoop
+                | Self::RepeatVoteSameTerm
+                | Self::CommitRegression
+                | Self::ParallelCatchupTruncates
+                | Self::NoOverrunStepdown
+                | Self::OverrunKeepsCatchup
+                | Self::StaleTermProposal
+                | Self::CatchupQueueDeleted
+                | Self::SmallBatches512
+        )
+    }
 }
 
 /// Each direction of each connection.
@@ -160,6 +200,10 @@ pub struct NetworkSettings {
     /// Bandwidth between two servers.
     #[schemars(extend("x-minimum" = "1kbit/s", "x-maximum" = "1000Gbit/s"))]
     pub route_bandwidth: BitRate,
+    /// How long a client whose server went down needs to be connected to another one; in the event
+    /// lane.
+    #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1h"))]
+    pub reconnect: Span,
 }
 
 impl Default for NetworkSettings {
@@ -171,6 +215,7 @@ impl Default for NetworkSettings {
             window: Bytes(4 << 20),
             route_latency: Span(Time::from_micros(100)),
             route_bandwidth: BitRate(10_000_000_000),
+            reconnect: Span(Time::from_millis(10)),
         }
     }
 }

@@ -217,6 +217,7 @@ fn the_head_of_a_file_is_checked() {
 fn keys_that_contradict_each_other_are_refused() {
     let cut = "[[faults]]\naction = \"cut\"\nfrom = \"1s\"\n";
     let drop = "[[faults]]\naction = \"drop\"\nframe = \"ping\"\n";
+    let kill = "[[faults]]\naction = \"kill\"\nfrom = \"1s\"\n";
     let table: &[(&str, &str)] = &[
         (
             "rate_per_second = 5",
@@ -365,7 +366,7 @@ fn keys_that_contradict_each_other_are_refused() {
         ("[[faults]]\naction = \"cut\"", "faults[0].from: is missing"),
         (
             &format!("{cut}frame = \"ping\""),
-            "faults[0].frame: does not go with actions \"cut\" and \"hold\"",
+            "faults[0].frame: does not go with action \"cut\", which takes publisher, from, until",
         ),
         (&format!("{cut}nth = 1"), "faults[0].nth: does not go with"),
         (
@@ -382,11 +383,11 @@ fn keys_that_contradict_each_other_are_refused() {
         ),
         (
             &format!("{drop}delay = \"1s\""),
-            "faults[0].delay: does not go with action = \"drop\"",
+            "faults[0].delay: does not go with action \"drop\"",
         ),
         (
             &format!("{drop}from = \"1s\""),
-            "faults[0].from: goes with actions \"cut\", \"hold\" and \"step-down\" only",
+            "faults[0].from: does not go with action \"drop\"",
         ),
         (
             "[[faults]]\naction = \"drop\"",
@@ -406,11 +407,47 @@ fn keys_that_contradict_each_other_are_refused() {
         ),
         (
             "[[faults]]\naction = \"step-down\"",
-            "faults[0].from: is missing; a step-down needs its time",
+            "faults[0].from: is missing; action \"step-down\" needs its time",
         ),
         (
             "[[faults]]\naction = \"step-down\"\nfrom = \"1s\"\nuntil = \"2s\"",
             "faults[0].until: does not go with action \"step-down\"",
+        ),
+        (
+            &format!("{kill}role = \"leader\"\nserver = 0"),
+            "faults[0].server: does not go with role",
+        ),
+        (
+            &format!("{kill}server = 1"),
+            "faults[0].server: 1 is out of range; allowed are 0 to 0, a server for each replica",
+        ),
+        (
+            &format!("{kill}role = \"follower\""),
+            "faults[0].role: \"follower\" needs a stream with replicas",
+        ),
+        (
+            &format!("{kill}peer = 0"),
+            "faults[0].peer: does not go with action \"kill\"",
+        ),
+        (
+            "[[faults]]\naction = \"freeze\"\nfrom = \"1s\"",
+            "faults[0].until: is missing; action \"freeze\" needs its end",
+        ),
+        (
+            "[[faults]]\naction = \"cut-routes\"\nfrom = \"1s\"",
+            "faults[0].action: \"cut-routes\" needs a stream with replicas",
+        ),
+        (
+            "[[faults]]\naction = \"slow-disk\"\nfrom = \"1s\"",
+            "faults[0].delay: is missing; say how slow it is",
+        ),
+        (
+            "[stream]\nstorage = \"memory\"\n[[faults]]\naction = \"slow-disk\"\nfrom = \"1s\"\ndelay = \"1ms\"",
+            "faults[0].action: \"slow-disk\" needs a disk",
+        ),
+        (
+            "[stream]\nreplicas = 3\n[[faults]]\naction = \"cut-routes\"\nserver = 1\npeer = 1\nfrom = \"1s\"",
+            "faults[0].peer: is the server itself",
         ),
         (
             "[raft]\nelection_timeout_max = \"1s\"",

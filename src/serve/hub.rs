@@ -19,7 +19,7 @@ use crate::batch::fast::publisher::ControlFrame;
 use crate::event::{BatchNumber, DropCause, Event, Observer, PublisherId};
 use crate::fault::{Fate, Faults, TimedKind};
 use crate::machine::{Machine as _, Sink, Time};
-use crate::modelled::draw;
+use crate::modelled::{Modelled, draw};
 use crate::scenario::FrameKind;
 use crate::seed::{Generator, Seed};
 use crate::server::front::{Front, FrontAction, Options};
@@ -36,6 +36,8 @@ pub struct Hub {
     faults: Faults,
     /// Which cuts and holds have begun, and which are over.
     cuts: Vec<CutState>,
+    /// By the same numbers: the server that a fault befell.
+    victims: Vec<Option<u8>>,
     links: Links,
     coin: Generator,
     /// Draws the spans that replicas wait for.
@@ -65,14 +67,17 @@ impl Hub {
     /// A hub around a server, with these faults; draws follow from `seed`, and `observer` sees what
     /// the server does. Batches are numbered by their handle until [`Hub::number_batches`].
     pub fn new(
-        server: Server,
+        modelled: Modelled,
         options: Options,
         faults: Faults,
         seed: Seed,
         observer: Box<dyn Observer>,
     ) -> Self {
+        let Modelled { server, beginning } = modelled;
+        let of_raft = |action: &Action| matches!(action, Action::Raft { .. });
         Self {
             cuts: vec![CutState::Ahead; faults.timed().len()],
+            victims: vec![None; faults.timed().len()],
             front: Front::new(&server, options),
             server,
             faults,
@@ -89,7 +94,7 @@ impl Hub {
             now: Time::ZERO,
             ports: Ports::default(),
             asked: Vec::new(),
-            answered: Vec::new(),
+            answered: beginning.into_iter().filter(of_raft).collect(),
         }
     }
 
@@ -145,6 +150,7 @@ impl Hub {
                 && cut.kind == TimedKind::Cut
                 && cut.publisher.is_none()
         });
+        let is_out = is_out || !self.server.is_up(self.server.home(id));
         if is_out {
             self.turn_away();
             return false;
@@ -309,6 +315,15 @@ impl Hub {
         self.meet(Late::Down(to, reply), fate, lane);
     }
 
+    /// A reply was lost before it left the servers.
+    fn lost_inside(&mut self, to: ReplyTo, reply: Reply, cause: DropCause) {
+        let batch = self.front.batch_of(to).map(|batch| self.number(batch));
+        if let (Some(batch), Some(frame)) = (batch, ControlFrame::of(&reply)) {
+            self.tell(&Event::sent(batch, frame));
+        }
+        self.tell_lost(&Late::Down(to, reply), cause);
+    }
+
     /// Sends something to its fate.
     fn meet(&mut self, late: Late, fate: Fate, (id, way): (ConnectionId, Way)) {
         match fate {
@@ -366,12 +381,17 @@ impl Hub {
             for action in answered.drain(..) {
                 match action {
                     Action::Send { to, reply } => self.down(to, reply),
+                    Action::Lost { to, reply, loss } => self.lost_inside(to, reply, loss.into()),
                     Action::ApiReply { to, call, answer } => {
                         self.tally.api_calls += 1;
                         let late = Late::Answer(to, call, Box::new(answer));
                         self.go(late, to.connection, Way::Down);
                     }
                     Action::Fact(fact) => self.fact(&fact),
+                    Action::Raft { replica, event } => self.tell(&Event::Raft {
+                        replica: replica.0,
+                        event,
+                    }),
                     Action::Choose => {
                         let source = if self.coin.random() {
                             Source::Out

@@ -100,7 +100,11 @@ impl Observer for Tally {
             Event::Dropped { cause, .. } => match cause {
                 DropCause::IngestQueue => &mut self.overflowed,
                 DropCause::NoResponders => &mut self.unheard,
-                DropCause::Fault | DropCause::Cut | DropCause::NoLeader => &mut self.lost,
+                DropCause::Fault
+                | DropCause::Cut
+                | DropCause::NoLeader
+                | DropCause::ServerDown
+                | DropCause::RouteDown => &mut self.lost,
             },
             Event::ControlReceived { operation, .. } => {
                 if *operation == crate::nats::Operation::Ping {

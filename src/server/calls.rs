@@ -39,7 +39,7 @@ impl Server {
             ApiRequest::Account => Ok(ApiAnswer::Account(self.account())),
             ApiRequest::Names(page) => Ok(self.names(page)),
             ApiRequest::List(page) => Ok(self.list(now, page)),
-            ApiRequest::Create(config) => self.create(now, config),
+            ApiRequest::Create(config) => self.create(now, config, out),
             ApiRequest::Update(config) => self.update(now, config, out),
             ApiRequest::Delete { stream } => self.delete(stream, out),
             ApiRequest::Info { stream, details } => {
@@ -69,7 +69,7 @@ impl Server {
         }
     }
 
-    fn create(&mut self, now: Time, config: &StreamConfig) -> Answer {
+    fn create(&mut self, now: Time, config: &StreamConfig, out: &mut dyn Sink<Action>) -> Answer {
         if config.sealed {
             return Err(ApiFailure::invalid_config(
                 "stream configuration for create can not be sealed",
@@ -94,14 +94,14 @@ impl Server {
         if index == self.places.len() {
             self.places.push(None);
         }
-        self.places[index] = Some(self.settle(now, index as u32, stream));
+        self.places[index] = Some(self.settle(now, index as u32, stream, out));
         self.names.insert(name, index as u32);
         self.route_again();
         Ok(answer)
     }
 
     /// Puts a new stream onto its server or servers.
-    fn settle(&self, now: Time, index: u32, stream: Stream) -> Place {
+    fn settle(&self, now: Time, index: u32, stream: Stream, out: &mut dyn Sink<Action>) -> Place {
         if stream.config().num_replicas <= 1 {
             return Place::Alone(Box::new(Host::new(stream)));
         }
@@ -110,16 +110,17 @@ impl Server {
         let around = Around {
             stream: surroundings(now, model, switches, &self.subjects, elsewhere),
             model,
+            servers: &self.servers,
             idle_advisory: switches.fast.idle_advisory,
         };
-        Place::Group(Box::new(Group::new(now, &stream, &around)))
+        Place::Group(Box::new(Group::new(now, &stream, &around, out)))
     }
 
     fn check_replicas(&self, config: &StreamConfig) -> Result<(), ApiFailure> {
-        let servers = u32::from(self.model.cluster.servers);
+        let servers = self.up();
         match config.num_replicas {
             0..=1 => Ok(()),
-            _ if servers == 1 => {
+            _ if self.model.cluster.servers == 1 => {
                 let text = "replicas > 1 not supported in non-clustered mode";
                 Err(ApiFailure::new(500, 10074, text))
             }
@@ -139,7 +140,7 @@ impl Server {
         let index = self.index(name)?;
         let mut done = Ok(());
         self.on_group(now, index, out, |group, _, out| {
-            done = group.step_down(out);
+            done = group.step_down(now, out);
             None
         });
         done.map(|()| ApiAnswer::Done)

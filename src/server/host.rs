@@ -5,10 +5,13 @@
 
 use std::collections::VecDeque;
 
-use super::message::{AtomicCommit, AtomicFact, Control, Fact, Publish, Reply, ReplyTo};
-use super::{Action, ServerModel, Source};
+use super::disturb::{Disturbance, Trouble};
+use super::message::{AtomicCommit, AtomicFact, Control, Fact, Loss, Publish, Reply, ReplyTo};
+use super::place::Coming;
+use super::{Action, ServerModel, Source, lost};
 use crate::machine::{Sink, Time};
 use crate::nats::BatchSequence;
+use crate::raft::Restart;
 use crate::stream::{Effect, Stream, Surroundings};
 
 const KIBIBYTE: u64 = 1_024;
@@ -67,6 +70,8 @@ pub(super) struct Host {
     /// Both queues are ready and the driver has not answered yet.
     choosing: bool,
     out: VecDeque<(ReplyTo, Reply)>,
+    /// What is wrong with the server, if anything ever was.
+    trouble: Option<Box<Trouble>>,
 }
 
 /// Answers go to the out-queue, facts straight out.
@@ -93,6 +98,7 @@ impl Host {
             turn_end: Time::NEVER,
             choosing: false,
             out: VecDeque::new(),
+            trouble: None,
         }
     }
 
@@ -107,7 +113,9 @@ impl Host {
     }
 
     pub(super) fn messages_inside(&self) -> impl Iterator<Item = &Publish> {
-        self.ingest.messages.iter().chain(&self.turn.messages)
+        let unread = self.trouble.iter().flat_map(|trouble| &trouble.unread);
+        let taken = self.ingest.messages.iter().chain(&self.turn.messages);
+        taken.chain(unread)
     }
 
     pub(super) fn answers_inside(&self) -> impl Iterator<Item = (&ReplyTo, &Reply)> {
@@ -129,7 +137,54 @@ impl Host {
         messages.max(bytes).min(1_000) as u16
     }
 
-    /// Takes a message from a connection, or refuses it if the queue is full.
+    /// Takes a message from a connection, as far as its server is able to.
+    pub(super) fn receive(
+        &mut self,
+        now: Time,
+        publish: Publish,
+        model: &ServerModel,
+        out: &mut dyn Sink<Action>,
+    ) {
+        if self.trouble.is_some() {
+            return self.receive_in_trouble(now, publish, model, out);
+        }
+        self.push(now, publish, model, out);
+    }
+
+    fn receive_in_trouble(
+        &mut self,
+        now: Time,
+        publish: Publish,
+        model: &ServerModel,
+        out: &mut dyn Sink<Action>,
+    ) {
+        if let Some(publish) = self.let_in(now, publish, out) {
+            self.push(now, publish, model, out);
+        }
+    }
+
+    /// Gives a message back if its server is up and reads it; one that stands still will do so later.
+    pub(super) fn let_in(
+        &mut self,
+        now: Time,
+        publish: Publish,
+        out: &mut dyn Sink<Action>,
+    ) -> Option<Publish> {
+        let Some(trouble) = &mut self.trouble else {
+            return Some(publish);
+        };
+        if trouble.down.is_some() {
+            lost(publish.frame(), Loss::ServerDown, out);
+            return None;
+        }
+        if now < trouble.frozen_until || !trouble.unread.is_empty() {
+            trouble.unread.push_back(publish);
+            return None;
+        }
+        Some(publish)
+    }
+
+    /// Takes a message into the queue, or refuses it if that is full.
     pub(super) fn push(
         &mut self,
         now: Time,
@@ -266,8 +321,91 @@ impl Host {
         let mut cost = Time::from_nanos(each) + Time::from_nanos(bytes);
         if self.stream.writes_files() && !self.stream.is_replicated() {
             cost += model.disk.span(self.turn.writes, self.turn.write_bytes);
+            self.turn_end = self.write_end(now + cost, self.turn.writes);
+        } else {
+            self.turn_end = now + cost;
         }
-        self.turn_end = now + cost;
+    }
+
+    // -- trouble ---------------------------------------------------------------------------------
+
+    /// When a write of so many parts, done at `end` on a healthy disk, is done on this one.
+    pub(super) fn write_end(&self, end: Time, writes: u64) -> Time {
+        let trouble = self.trouble.as_ref();
+        trouble.map_or(end, |trouble| trouble.write_end(end, writes))
+    }
+
+    /// When its server gets to what is due at `at`.
+    pub(super) fn awake(&self, at: Time) -> Time {
+        let trouble = self.trouble.as_ref();
+        trouble.map_or(at, |trouble| trouble.awake(at))
+    }
+
+    /// When it reads what its clients sent while it stood still.
+    pub(super) fn thaw(&self) -> Time {
+        let trouble = self.trouble.as_ref();
+        trouble.map_or(Time::NEVER, |trouble| trouble.thaw())
+    }
+
+    /// What its clients sent while it stood still.
+    pub(super) fn take_unread(&mut self) -> VecDeque<Publish> {
+        let trouble = self.trouble.as_mut();
+        trouble.map_or_else(VecDeque::new, |trouble| std::mem::take(&mut trouble.unread))
+    }
+
+    /// How its server went down; `None`: it is up.
+    pub(super) fn went_down(&self) -> Option<Restart> {
+        self.trouble.as_ref()?.down
+    }
+
+    /// Whether its server is there to be asked.
+    pub(super) fn is_awake(&self, now: Time) -> bool {
+        self.awake(now) == now
+    }
+
+    /// Something befalls its server. One that goes down keeps what the stream has stored, and nothing
+    /// else.
+    pub(super) fn befall(&mut self, what: Disturbance, out: &mut dyn Sink<Action>) {
+        self.trouble.get_or_insert_default().note(what);
+        if self.went_down().is_some() {
+            self.end(out);
+        } else if self.stream.writes_files() && self.turn_end != Time::NEVER {
+            self.turn_end = self.write_end(self.turn_end, 0);
+        }
+    }
+
+    fn end(&mut self, out: &mut dyn Sink<Action>) {
+        let unread = self.take_unread();
+        let queued = self.turn.messages.iter().chain(&self.ingest.messages);
+        for publish in queued.chain(&unread) {
+            lost(publish.frame(), Loss::ServerDown, out);
+        }
+        self.turn.clear();
+        self.ingest.clear();
+        self.turn_end = Time::NEVER;
+        self.choosing = false;
+        self.with_facts(out, |stream, mut effects| stream.crash(&mut effects));
+        self.out.clear();
+    }
+
+    /// What comes up next on a server of its own, and when: a timer first, then a turn.
+    ///
+    /// Asked several times for each message.
+    pub(super) fn next(&self) -> (Time, Coming) {
+        let timers = self.stream.due();
+        let next = if timers <= self.turn_end {
+            (timers, Coming::Timers)
+        } else {
+            (self.turn_end, Coming::Turn)
+        };
+        let Some(trouble) = &self.trouble else {
+            return next;
+        };
+        let thaw = trouble.thaw();
+        if thaw < next.0 {
+            return (thaw, Coming::Thaw);
+        }
+        (trouble.awake(next.0), next.1)
     }
 
     fn send_all(&mut self, out: &mut dyn Sink<Action>) {

@@ -5,5 +5,5 @@
 
 pub use crate::batch::message::{
     AbandonReason, AtomicCommit, AtomicFact, AtomicSequence, BatchHandle, ConnectionId, Control,
-    Fact, Membership, Payload, Publish, Reply, ReplyTo, StreamNumber, SubjectId,
+    Fact, Loss, Membership, Payload, Publish, Reply, ReplyTo, StreamNumber, SubjectId,
 };

@@ -8,6 +8,8 @@ pub mod api;
 pub mod api_json;
 mod api_print;
 mod calls;
+mod cluster;
+pub mod disturb;
 pub mod front;
 mod group;
 mod host;
@@ -23,12 +25,14 @@ use crate::batch::atomic::staging::Rules;
 use crate::batch::fast::flow::{EvenShare, Policy};
 use crate::batch::limits::Limits;
 use crate::machine::{Machine, Sink, Time};
-use crate::raft::Range;
+use crate::nats::{BatchSequence, Operation};
+use crate::raft::{NodeId, RaftEvent, Range};
 use crate::stream::subjects::{Subjects, matches};
 use crate::stream::{Stream, Surroundings};
 use api::{ApiAnswer, ApiCall, ApiFailure, ApiRequest};
+use cluster::Servers;
 use group::{Around, Group};
-use message::{Fact, Publish, Reply, ReplyTo, StreamNumber, SubjectId};
+use message::{BatchHandle, Fact, Loss, Publish, Reply, ReplyTo, StreamNumber, SubjectId};
 use model::Switches;
 pub use model::{ClusterModel, Home, ServerDefect, ServerModel};
 use place::{Coming, Place};
@@ -70,6 +74,15 @@ pub enum Action {
         /// What.
         reply: Reply,
     },
+    /// An answer that left its stream is lost on its way to the server of its client.
+    Lost {
+        /// Where to.
+        to: ReplyTo,
+        /// What.
+        reply: Reply,
+        /// Why.
+        loss: Loss,
+    },
     /// The answer to an API call.
     ApiReply {
         /// Where to.
@@ -85,6 +98,13 @@ pub enum Action {
     Draw(Range),
     /// A fact for events.
     Fact(Fact),
+    /// A fact of a replica of a stream, for judges of RAFT.
+    Raft {
+        /// On which server.
+        replica: NodeId,
+        /// What became true.
+        event: RaftEvent,
+    },
 }
 
 /// An API call that waits for its turn.
@@ -118,6 +138,7 @@ pub struct Server {
     /// Loops that wait for [`Input::Chosen`], in the order in which they asked: the place, and the
     /// replica there.
     choosing: VecDeque<(u32, u8)>,
+    servers: Servers,
     /// Places that wait for [`Input::Drawn`], in the order in which they asked.
     drawing: VecDeque<u32>,
     /// The model's defects, looked up once.
@@ -129,6 +150,7 @@ impl Server {
     pub fn new(model: ServerModel) -> Self {
         Self {
             switches: Switches::of(&model),
+            servers: Servers::new(&model.cluster),
             model,
             subjects: Subjects::default(),
             routes: Vec::new(),
@@ -246,7 +268,7 @@ impl Server {
         let route = self.routes.get(publish.subject.0 as usize);
         let route = route.copied().unwrap_or(NOWHERE);
         match self.places.get_mut(route as usize) {
-            Some(Some(Place::Alone(host))) => host.push(now, publish, &self.model, out),
+            Some(Some(Place::Alone(host))) => host.receive(now, publish, &self.model, out),
             Some(Some(Place::Group(_))) => self.on_group(now, route, out, |group, around, out| {
                 group.publish(now, publish, around, out);
                 None
@@ -312,6 +334,7 @@ impl Server {
         let around = Around {
             stream: surroundings(now, model, switches, &self.subjects, elsewhere),
             model,
+            servers: &self.servers,
             idle_advisory: switches.fast.idle_advisory,
         };
         let mut noted = Noted { draws: 0, out };
@@ -438,6 +461,22 @@ fn unheard(publish: &Publish, out: &mut dyn Sink<Action>) {
     }
 }
 
+/// A message that nobody will ever answer: told where it is a frame of a fast batch.
+fn lost(
+    frame: Option<(BatchHandle, Operation, BatchSequence)>,
+    loss: Loss,
+    out: &mut dyn Sink<Action>,
+) {
+    if let Some((batch, operation, sequence)) = frame {
+        out.emit(Action::Fact(Fact::LostInside {
+            batch,
+            operation,
+            sequence,
+            loss,
+        }));
+    }
+}
+
 /// Counts the draws that pass.
 struct Noted<'a> {
     draws: usize,
@@ -494,6 +533,13 @@ impl Machine for Server {
                     }
                 }
                 Due::At(index, Coming::Turn) => self.end_turn(at, index, out),
+                Due::At(index, Coming::Thaw) => {
+                    if let Some(Some(Place::Alone(host))) = self.places.get_mut(index as usize) {
+                        for publish in host.take_unread() {
+                            host.push(at, publish, &self.model, out);
+                        }
+                    }
+                }
                 Due::At(index, Coming::Group) => {
                     self.on_group(at, index, out, Group::wake);
                     if !self.drawing.is_empty() {

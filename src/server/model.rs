@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 
 use crate::batch::atomic::staging::StagingDefects;
 use crate::batch::fast::ingest::BatchDefects;
-use crate::batch::message::ConnectionId;
 use crate::machine::Time;
 use crate::nats::version::ServerVersion;
 use crate::net::disk::Disk;
@@ -74,16 +73,6 @@ pub enum Home {
     First,
     /// One after the other.
     InTurn,
-}
-
-impl ClusterModel {
-    /// The server of a client, below `servers`.
-    pub fn home(&self, connection: ConnectionId, servers: usize) -> usize {
-        match self.home {
-            Home::First => 0,
-            Home::InTurn => connection.0 as usize % servers.max(1),
-        }
-    }
 }
 
 impl Default for ClusterModel {

@@ -71,13 +71,10 @@ impl Place {
         }
     }
 
-    /// When something comes up, and what: a timer first, then a turn.
+    /// When something comes up, and what.
     pub(super) fn next(&self) -> (Time, Coming) {
         match self {
-            Self::Alone(host) if host.stream.due() <= host.turn_end() => {
-                (host.stream.due(), Coming::Timers)
-            }
-            Self::Alone(host) => (host.turn_end(), Coming::Turn),
+            Self::Alone(host) => host.next(),
             Self::Group(group) => (group.due(), Coming::Group),
         }
     }
@@ -90,6 +87,8 @@ pub(super) enum Coming {
     Timers,
     /// The end of a turn of a stream's loop.
     Turn,
+    /// A stream's server goes on, and reads what was sent to it while it stood still.
+    Thaw,
     /// Something in a group.
     Group,
 }

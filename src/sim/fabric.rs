@@ -111,6 +111,9 @@ pub(super) struct Fabric<'a> {
     coin: Generator,
     elections: Generator,
     publishers: usize,
+    /// By publisher: until when it has no server to hear from, since its own went down; empty as
+    /// long as none did.
+    away_until: Vec<Time>,
 }
 
 impl<'a> Fabric<'a> {
@@ -155,6 +158,7 @@ impl<'a> Fabric<'a> {
             coin: seed.generator("coin", 0),
             elections: seed.generator("elections", 0),
             publishers,
+            away_until: Vec::new(),
         }
     }
 
@@ -197,6 +201,20 @@ impl<'a> Fabric<'a> {
         self.down[publisher].reset(self.now);
     }
 
+    /// The server of a publisher is gone: what is under way is lost, and what the publisher sends
+    /// waits in its client until it is connected to another one, at `until`.
+    pub(super) fn lose_server(&mut self, publisher: usize, until: Time) {
+        self.lose(publisher);
+        if self.away_until.is_empty() {
+            self.away_until = vec![Time::ZERO; self.publishers];
+        }
+        let away = &mut self.away_until[publisher];
+        *away = until.max(*away);
+        for lane in self.lanes_of(publisher) {
+            self.queue.hold(lane, until);
+        }
+    }
+
     /// Shows an event of this moment to the observers.
     pub(super) fn tell(&mut self, event: &Event) {
         self.observer.see(self.now, event);
@@ -232,10 +250,24 @@ impl<'a> Fabric<'a> {
         let (kind, _) = about(frame);
         let lost = |cause| dropped_reply(batch, frame, cause);
         let losses = [lost(DropCause::Fault), lost(DropCause::Cut)];
+        let away = self.away_until.get(publisher.0 as usize);
+        if away.is_some_and(|until| self.now < *until) {
+            return self.tell(&losses[1]);
+        }
         let fate = kind.map_or(Fate::Pass, |kind| self.fate(publisher, kind));
         let lane = self.publishers + publisher.0 as usize;
         let frame = Frame::Down(batch, frame);
         self.send(publisher, lane, frame, REPLY_FRAME_BYTES, fate, losses);
+    }
+
+    /// A reply was lost before it left the servers.
+    pub(super) fn lost_inside(
+        &mut self,
+        batch: BatchNumber,
+        frame: ControlFrame,
+        cause: DropCause,
+    ) {
+        self.tell(&dropped_reply(batch, frame, cause));
     }
 
     fn fate(&mut self, publisher: PublisherId, kind: FrameKind) -> Fate {

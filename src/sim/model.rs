@@ -6,15 +6,14 @@ use super::SimError;
 use super::host::Group;
 use crate::batch::fast::publisher;
 use crate::load::publisher_settings;
-use crate::modelled;
+use crate::modelled::{self, Modelled};
 use crate::scenario::{Defect, Lane, ModelledVersion, Publishers, Settings};
-use crate::server::Server;
 
 /// The server of a file, with its stream.
 ///
 /// # Errors
 /// If the lane cannot run the file, or the model has no such server or refuses the stream.
-pub(super) fn server(settings: &Settings, lane: Lane) -> Result<Server, SimError> {
+pub(super) fn server(settings: &Settings, lane: Lane) -> Result<Modelled, SimError> {
     if let Some((key, message)) = settings.not_simulated(lane) {
         return Err(SimError::new(&key, &message));
     }

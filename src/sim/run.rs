@@ -66,11 +66,14 @@ fn run_event_lane(
         .map(|observer| observer as &mut dyn Observer);
     let mut watch = Watch::new(settings, true, observer);
     let mut world = World::new(settings, seed, &mut watch)?;
-    let (mut partial, mut unfinished) = (false, false);
+    let (mut partial, mut unfinished, mut settled) = (false, false, false);
     loop {
         match world.run(STRIDE) {
             Progress::Going => (outside.progress)(world.now()),
-            Progress::Done => break,
+            Progress::Done => {
+                settled = true;
+                break;
+            }
             Progress::Over => {
                 unfinished = world.finish(true);
                 break;
@@ -84,6 +87,9 @@ fn run_event_lane(
     }
     let (end, steps) = (world.now(), world.steps());
     drop(world);
+    if settled {
+        watch.settle();
+    }
     Ok(SimOutcome {
         seen: watch.finish(end),
         end,

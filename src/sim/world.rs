@@ -10,16 +10,18 @@ use super::host::{Group, Host, Shared};
 use super::model;
 use super::queue::Next;
 use crate::batch::fast::publisher::ControlFrame;
-use crate::event::{BatchNumber, Event, Observer, PublisherId};
-use crate::fault::{Faults, TimedKind};
+use crate::event::{BatchNumber, DropCause, Event, Observer, PublisherId};
+use crate::fault::{Faults, Timed, TimedKind};
 use crate::load::{PayloadContent, Plan};
 use crate::machine::{Machine, Sink, Time};
+use crate::modelled::Modelled;
 use crate::nats::Operation;
 use crate::raft::Range;
 use crate::scenario::{Lane, Settings};
 use crate::seed::Seed;
 use crate::server::api::ApiRequest;
-use crate::server::message::{Control, Fact, Publish, Reply, ReplyTo};
+use crate::server::disturb::Disturbance;
+use crate::server::message::{ConnectionId, Control, Fact, Publish, Reply, ReplyTo};
 use crate::server::{Action, Input, Server, Source};
 
 /// A world on its way.
@@ -32,6 +34,10 @@ pub struct World<'a> {
     done: usize,
     /// Name of the stream.
     stream: String,
+    /// By number of the timed fault: which server it befell.
+    victims: Vec<Option<u8>>,
+    /// How long a client needs to be connected to another server.
+    reconnect: Time,
     time_limit: Time,
     events: u64,
 }
@@ -66,7 +72,10 @@ impl<'a> World<'a> {
             let message = format!("allowed is less than {horizon} with {publishers} publishers");
             return Err(SimError::new("time_limit", &message));
         }
-        let mut server = model::server(settings, Lane::Event)?;
+        let Modelled {
+            mut server,
+            beginning,
+        } = model::server(settings, Lane::Event)?;
 
         let groups: Vec<_> = settings
             .publishers
@@ -92,10 +101,17 @@ impl<'a> World<'a> {
                 .queue
                 .arm(Wake::Ready(host).index(hosts.len()), Time::ZERO);
         }
-        for (index, cut) in fabric.faults.timed().to_vec().into_iter().enumerate() {
+        let timed = fabric.faults.timed().to_vec();
+        for (index, cut) in timed.iter().enumerate() {
             fabric
                 .queue
                 .arm(Wake::Cut(index, true).index(hosts.len()), cut.from);
+        }
+        for action in beginning {
+            if let Action::Raft { replica, event } = action {
+                let replica = replica.0;
+                fabric.tell(&Event::Raft { replica, event });
+            }
         }
         let content = PayloadContent::new(seed.0);
         let time_limit = settings.time_limit.0;
@@ -107,6 +123,8 @@ impl<'a> World<'a> {
             next_batch: 0,
             done: 0,
             stream: settings.stream.name.clone(),
+            victims: vec![None; timed.len()],
+            reconnect: network.reconnect.0,
             time_limit,
             events: 0,
         })
@@ -279,12 +297,48 @@ impl<'a> World<'a> {
         });
     }
 
+    /// Something befalls a server; if it goes down, its clients look for another one.
+    fn befall(&mut self, index: usize, what: Disturbance, fault: &Timed) {
+        let Some(victim) = self.victims[index] else {
+            return;
+        };
+        let was_up = self.server.is_up(victim);
+        let clients: Vec<usize> = (0..self.hosts.len())
+            .filter(|host| self.server.home(ConnectionId(*host as u32)) == victim)
+            .collect();
+        let mut happens = false;
+        self.serve(|server, now, sink| happens = server.befall(now, victim, what, sink));
+        if !happens {
+            self.victims[index] = None;
+        }
+        if was_up && !self.server.is_up(victim) {
+            let is_alone = self.server.home(ConnectionId(0)) == victim;
+            let free = if is_alone {
+                fault.until
+            } else {
+                self.fabric.now
+            };
+            for host in clients {
+                self.fabric.lose_server(host, free + self.reconnect);
+            }
+        }
+    }
+
+    /// What befell a server is over.
+    fn recover(&mut self, index: usize, kind: TimedKind) {
+        if let (Some(victim), TimedKind::Server(_, _, Some(end))) = (self.victims[index], kind) {
+            self.serve(|server, now, sink| {
+                server.befall(now, victim, end, sink);
+            });
+        }
+    }
+
     fn cut(&mut self, index: usize, begins: bool) {
         let cut = self.fabric.faults.timed()[index];
         let fault = cut.fault;
         if !begins {
             self.fabric.tell(&Event::Healed { fault });
-            return;
+            return self.recover(index, cut.kind);
         }
         self.fabric.tell(&Event::Fault { fault });
         if cut.kind == TimedKind::StepDown {
@@ -293,6 +347,10 @@ impl<'a> World<'a> {
         let publishers = self.hosts.len();
         let end = Wake::Cut(index, false).index(publishers);
         self.fabric.queue.arm(end, cut.until);
+        if let TimedKind::Server(whom, what, _) = cut.kind {
+            self.victims[index] = whom.pick(&self.server);
+            return self.befall(index, what, &cut);
+        }
         for host in 0..publishers {
             if cut.publisher.is_some_and(|whose| whose.0 as usize != host) {
                 continue;
@@ -329,9 +387,14 @@ impl Sink<Action> for ServerSink<'_, '_> {
     fn emit(&mut self, action: Action) {
         match action {
             Action::Send { to, reply } => self.send(to, &reply),
+            Action::Lost { to, reply, loss } => self.lost(to, &reply, loss.into()),
             Action::Fact(fact) => self.fact(&fact),
             Action::Choose => self.choose = true,
             Action::Draw(range) => self.draws.push(range),
+            Action::Raft { replica, event } => self.fabric.tell(&Event::Raft {
+                replica: replica.0,
+                event,
+            }),
             Action::ApiReply { .. } => {}
         }
     }
@@ -346,6 +409,14 @@ impl ServerSink<'_, '_> {
         self.fabric.tell(&Event::sent(batch, frame));
         self.fabric
             .send_down(PublisherId(to.connection.0), batch, frame);
+    }
+
+    fn lost(&mut self, to: ReplyTo, reply: &Reply, cause: DropCause) {
+        let batch = BatchNumber(to.tag as u32);
+        if let Some(frame) = ControlFrame::of(reply) {
+            self.fabric.tell(&Event::sent(batch, frame));
+            self.fabric.lost_inside(batch, frame, cause);
+        }
     }
 
     /// Plain publishes have no batch, and tell nothing; the event lane sends none.

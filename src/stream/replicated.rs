@@ -169,6 +169,14 @@ impl Stream {
         }
     }
 
+    /// Its server goes down: what it keeps in memory of batches and proposals is gone.
+    pub fn crash(&mut self, out: &mut impl Sink<Effect>) {
+        if let Some(own) = &mut self.replicated {
+            **own = Replicated::default();
+        }
+        self.forget_batches(out);
+    }
+
     /// What messages that were taken since the last call are to be proposed as, in their order.
     pub fn take_proposals(&mut self) -> Vec<Outgoing> {
         let own = self.replicated.as_mut();

@@ -45,7 +45,8 @@ pub(super) fn of(result: &RunResult) -> Vec<Mark> {
 
 fn fault_marks(fault: &Fault, times: Option<&FaultTimes>, end: u64) -> Vec<Mark> {
     let name = name_of(fault);
-    if let (FaultAction::Cut, Some(from)) = (fault.action, fault.from) {
+    let lasts = !matches!(fault.action, FaultAction::StepDown);
+    if let Some(from) = fault.from.filter(|_| lasts) {
         let from = from.0.as_nanos();
         if from > end {
             return Vec::new();
@@ -112,6 +113,14 @@ pub(in crate::report) fn name_of(fault: &Fault) -> String {
         FaultAction::Duplicate => "duplicate",
         FaultAction::Cut => "link cut",
         FaultAction::Hold => "link held",
+        FaultAction::Kill => "server killed",
+        FaultAction::PowerLoss => "power loss",
+        FaultAction::Freeze => "server frozen",
+        FaultAction::CutRoutes => "routes cut",
+        FaultAction::HoldRoutes => "routes held",
+        FaultAction::SlowRoutes => "slow routes",
+        FaultAction::SlowDisk => "slow disk",
+        FaultAction::HoldDisk => "disk held",
         FaultAction::StepDown => "step-down",
     };
     let frame = match fault.frame {

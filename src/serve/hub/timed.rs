@@ -1,5 +1,5 @@
-//! The faults of a file that have their time: cuts and holds of connections, and leaders that step
-//! down.
+//! The faults of a file that have their time: cuts and holds of connections, leaders that step down,
+//! and what befalls servers.
 //!
 //! Leans on `fault`.
 
@@ -7,10 +7,11 @@ use super::{CutState, Hub};
 use crate::event::{Event, PublisherId};
 use crate::fault::TimedKind;
 use crate::server::api::ApiRequest;
+use crate::server::disturb::Disturbance;
 use crate::server::message::ConnectionId;
 
 impl Hub {
-    /// Begins and ends the cuts and holds whose time has come.
+    /// Begins and ends the faults whose time has come.
     pub(super) fn cut(&mut self) {
         for index in 0..self.cuts.len() {
             let cut = self.faults.timed()[index];
@@ -25,19 +26,51 @@ impl Hub {
                 if cut.kind == TimedKind::Cut {
                     for id in self.front.connection_ids() {
                         if self.is_meant(cut.publisher, id) {
-                            self.lose_late(id);
-                            self.front.take_output(id);
-                            self.ports.close(id);
+                            self.reset(id);
                         }
                     }
+                }
+                if let TimedKind::Server(whom, what, _) = cut.kind {
+                    self.victims[index] = whom.pick(&self.server);
+                    self.befall(index, what);
                 }
             }
             if self.cuts[index] == CutState::On && cut.until <= self.now {
                 self.cuts[index] = CutState::Over;
                 self.tell(&Event::Healed { fault: cut.fault });
+                if let TimedKind::Server(_, _, Some(end)) = cut.kind {
+                    self.befall(index, end);
+                }
                 let held: Vec<ConnectionId> = self.ports.wakers.keys().copied().collect();
                 held.into_iter().for_each(|id| self.ports.wake(id));
             }
+        }
+    }
+
+    /// The connection of a client breaks.
+    fn reset(&mut self, id: ConnectionId) {
+        self.lose_late(id);
+        self.front.take_output(id);
+        self.ports.close(id);
+    }
+
+    /// Something befalls the server that a fault chose; if it goes down, so do its connections.
+    fn befall(&mut self, index: usize, what: Disturbance) {
+        let Some(victim) = self.victims[index] else {
+            return;
+        };
+        let was_up = self.server.is_up(victim);
+        let mut clients = self.front.connection_ids();
+        clients.retain(|id| self.server.home(*id) == victim);
+        let happens = self
+            .server
+            .befall(self.now, victim, what, &mut self.answered);
+        if !happens {
+            self.victims[index] = None;
+        }
+        self.answer();
+        if was_up && !self.server.is_up(victim) {
+            clients.into_iter().for_each(|id| self.reset(id));
         }
     }
 

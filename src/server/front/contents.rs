@@ -135,7 +135,7 @@ impl Contents {
             Fact::Overflowed {
                 batch, sequence, ..
             }
-            | Fact::LostWithoutLeader {
+            | Fact::LostInside {
                 batch, sequence, ..
             } => self.drop_one(PartOf::FastBatch(*batch), sequence.0),
             Fact::Atomic(AtomicFact::Stored {
@@ -161,6 +161,7 @@ impl Contents {
             | Fact::BatchForgotten { .. }
             | Fact::Unheard { .. }
             | Fact::Leader(_)
+            | Fact::Rewound { .. }
             | Fact::Abandoned { .. }
             | Fact::Atomic(AtomicFact::Opened { .. } | AtomicFact::Forgotten { .. }) => {}
         }

@@ -106,6 +106,7 @@ impl Coupled {
                         self.front.api_reply(&self.server, to, call, &answer, out);
                     }
                     Action::Fact(fact) => self.front.fact(now, &self.server, &fact, out),
+                    Action::Raft { .. } | Action::Lost { .. } => {}
                     Action::Choose => {
                         let input = Input::Chosen(self.source);
                         self.server.step(now, input, &mut self.answered);

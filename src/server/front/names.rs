@@ -306,7 +306,8 @@ impl Names {
             | Fact::Overflowed { .. }
             | Fact::Unheard { .. }
             | Fact::Leader(_)
-            | Fact::LostWithoutLeader { .. }
+            | Fact::Rewound { .. }
+            | Fact::LostInside { .. }
             | Fact::Abandoned { .. }
             | Fact::Atomic(AtomicFact::Stored { .. } | AtomicFact::Dropped { .. }) => {}
         }

@@ -5,25 +5,28 @@
 //! the same way. `replica` is what each does with RAFT, `route` what lies between two. Leans on `host`,
 //! `raft`, `stream::replicated` and `net::link`.
 
+mod fault;
 mod replica;
 mod route;
+mod told;
 
 use std::collections::VecDeque;
 
 use super::api::{ApiAnswer, ApiCall, ApiFailure};
+use super::cluster::Servers;
 use super::host::Host;
-use super::message::{BatchHandle, Fact, Publish, Reply, ReplyTo};
+use super::message::{Fact, Loss, Publish, Reply, ReplyTo};
 use super::model::ClusterModel;
-use super::{Action, ServerModel, Source, unheard};
+use super::{Action, ServerModel, Source, lost, unheard};
 use crate::machine::{Machine as _, Sink, Time};
+use crate::nats::StreamSequence;
 use crate::nats::error_code::ErrorCode;
-use crate::nats::{BatchSequence, Operation, StreamSequence};
 use crate::net::link::Link;
 use crate::raft::{self, NodeId, Range, Term};
 use crate::stream::replicated::{CallResult, Called, Proposal};
 use crate::stream::{Stream, Surroundings};
 use replica::{Input, Member};
-use route::{Between, Route, Routed};
+use route::{Between, Route, Routed, home};
 
 /// All replicas of a stream.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -32,12 +35,15 @@ pub(super) struct Group {
     /// By sender and receiver.
     routes: Vec<Route>,
     model: ClusterModel,
+    told_leader: Option<u8>,
     /// Up to here the facts of what is stored are told.
     told: StreamSequence,
     /// Calls whose proposals are on their way, in their order.
     calls: VecDeque<(ReplyTo, ApiCall)>,
     /// What waits for a draw, in the order in which it was asked for.
     drawing: VecDeque<Awaited>,
+    /// The stream as it was created.
+    pristine: Stream,
     /// What comes up next, at hand because it is asked for at every turn.
     coming: Option<(Time, Due)>,
 }
@@ -61,6 +67,7 @@ const CHANCES: Range = Range {
 pub(super) struct Around<'a> {
     pub(super) stream: Surroundings<'a>,
     pub(super) model: &'a ServerModel,
+    pub(super) servers: &'a Servers,
     pub(super) idle_advisory: bool,
 }
 
@@ -68,6 +75,7 @@ pub(super) struct Around<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Due {
     Arrival(usize),
+    Thaw(usize),
     Written(usize),
     Applied(usize),
     Raft(usize),
@@ -77,7 +85,12 @@ enum Due {
 
 impl Group {
     /// The replicas of a new stream, the first of which leads at once.
-    pub(super) fn new(now: Time, stream: &Stream, around: &Around<'_>) -> Self {
+    pub(super) fn new(
+        now: Time,
+        stream: &Stream,
+        around: &Around<'_>,
+        out: &mut dyn Sink<Action>,
+    ) -> Self {
         let replicas = stream.config().num_replicas.max(1) as u8;
         let model = around.model.cluster;
         let settings = raft::Settings {
@@ -88,32 +101,33 @@ impl Group {
         let members =
             (0..replicas).map(|id| Member::new(now, NodeId(id), stream.clone(), settings));
         let link = Link::new(model.latency, model.bits_per_second, u64::MAX);
-        let route = Route {
-            link,
-            under_way: VecDeque::new(),
-        };
+        let route = Route::new(link);
         let mut group = Self {
             members: members.collect(),
             routes: vec![route; usize::from(replicas) * usize::from(replicas)],
             model,
             told: StreamSequence(0),
+            told_leader: None,
             calls: VecDeque::new(),
             drawing: VecDeque::new(),
+            pristine: stream.clone(),
             coming: None,
         };
-        group.elect_first(now, around);
+        group.elect_first(now, around, out);
         group.look_ahead();
         group
     }
 
     /// The stream as its leader has it; without one, as the replica that has applied most has it.
     pub(super) fn stream(&self) -> &Stream {
-        let leads = |member: &&Member| member.host.stream.leads();
-        let members = self.members.iter();
-        let leader = members.clone().rev().find(leads);
-        let best = leader.or_else(|| members.max_by_key(|member| member.applied));
-        // A group has replicas.
-        &best.unwrap_or(&self.members[0]).host.stream
+        let best = |members: &[Member]| {
+            let of_all = (0..members.len()).max_by_key(|index| members[*index].applied);
+            // A group has replicas.
+            of_all.unwrap_or(0)
+        };
+        let leader = self.leader().map(|(index, _)| index);
+        let index = leader.unwrap_or_else(|| best(&self.members));
+        &self.members[index].host.stream
     }
 
     /// The stream as each replica has it.
@@ -171,11 +185,6 @@ impl Group {
             })
     }
 
-    /// The replica on whose server a client is.
-    fn home(&self, to: ReplyTo) -> usize {
-        self.model.home(to.connection, self.members.len())
-    }
-
     /// A message from a client: it goes to the leader, or nobody listens.
     pub(super) fn publish(
         &mut self,
@@ -184,13 +193,34 @@ impl Group {
         around: &Around<'_>,
         out: &mut dyn Sink<Action>,
     ) {
-        let at = publish.reply.map_or(0, |to| self.home(to));
+        let replicas = self.members.len();
+        let at = publish
+            .reply
+            .map_or(0, |to| home(around.servers, to, replicas));
+        let Some(publish) = self.members[at].host.let_in(now, publish, out) else {
+            return;
+        };
+        self.read(now, at, publish, around, out);
+    }
+
+    /// A server reads a message of a client.
+    fn read(
+        &mut self,
+        now: Time,
+        at: usize,
+        publish: Publish,
+        around: &Around<'_>,
+        out: &mut dyn Sink<Action>,
+    ) {
         if self.members[at].term.is_some() {
             return self.members[at].host.push(now, publish, around.model, out);
         }
         match self.members[at].interest {
             Some(leader) => {
-                self.send(now, at, usize::from(leader.0), Between::Publish(publish));
+                let message = Between::Publish(publish);
+                if let Err(message) = self.send(now, at, usize::from(leader.0), message) {
+                    message.lose(Loss::RouteDown, out);
+                }
             }
             None => unheard(&publish, out),
         }
@@ -205,9 +235,13 @@ impl Group {
         around: &Around<'_>,
         out: &mut dyn Sink<Action>,
     ) -> bool {
-        self.on_host(now, usize::from(member), out, |host, out| {
-            host.serve(now, source, around.model, out)
-        })
+        self.on_host(
+            now,
+            usize::from(member),
+            around.servers,
+            out,
+            |host, out| host.serve(now, source, around.model, out),
+        )
     }
 
     /// The driver's draw, for what was asked for first.
@@ -243,7 +277,7 @@ impl Group {
         around: &Around<'_>,
         out: &mut dyn Sink<Action>,
     ) {
-        let Some((index, term)) = self.leader() else {
+        let Some((index, term)) = self.awake_leader(now) else {
             return answer_call(to, call, Err(unavailable()), out);
         };
         self.calls.push_back((to, call));
@@ -257,18 +291,39 @@ impl Group {
     /// The leader steps down and hands over, as soon as the driver has drawn to whom.
     ///
     /// # Errors
-    /// There is no leader.
-    pub(super) fn step_down(&mut self, out: &mut dyn Sink<Action>) -> Result<(), ApiFailure> {
-        let (index, _) = self.leader().ok_or_else(unavailable)?;
+    /// There is no leader, or it stands still.
+    pub(super) fn step_down(
+        &mut self,
+        now: Time,
+        out: &mut dyn Sink<Action>,
+    ) -> Result<(), ApiFailure> {
+        let (index, _) = self.awake_leader(now).ok_or_else(unavailable)?;
         self.drawing
             .push_back(Awaited::Successor(NodeId(index as u8)));
         out.emit(Action::Draw(CHANCES));
         Ok(())
     }
 
+    /// Who leads; of two, one of which has not heard of it yet, the newer.
     fn leader(&self) -> Option<(usize, Term)> {
-        let mut members = self.members.iter().enumerate();
-        members.find_map(|(index, member)| Some((index, member.term?)))
+        let members = self.members.iter().enumerate();
+        let leaders = members.filter_map(|(index, member)| Some((index, member.term?)));
+        leaders.max_by_key(|(_, term)| *term)
+    }
+
+    /// Tells who leads, if that has changed.
+    fn tell_leader(&mut self, out: &mut dyn Sink<Action>) {
+        let leader = self.leading();
+        if self.told_leader != leader {
+            self.told_leader = leader;
+            out.emit(Action::Fact(Fact::Leader(leader)));
+        }
+    }
+
+    fn awake_leader(&self, now: Time) -> Option<(usize, Term)> {
+        let leader = self.leader()?;
+        let is_awake = self.members[leader.0].host.is_awake(now);
+        is_awake.then_some(leader)
     }
 
     /// When [`Group::wake`] is wanted.
@@ -296,6 +351,12 @@ impl Group {
                 self.arrive(at, route, around, out);
                 return None;
             }
+            Due::Thaw(index) => {
+                for publish in self.members[index].host.take_unread() {
+                    self.read(at, index, publish, around, out);
+                }
+                return None;
+            }
             Due::Written(index) => {
                 self.members[index].write_end = Time::NEVER;
                 self.raft(at, index, Input::Written, around, out);
@@ -314,7 +375,7 @@ impl Group {
             }
             Due::Timers(index) => {
                 let advisory = around.idle_advisory;
-                let chooses = self.on_host(at, index, out, |host, out| {
+                let chooses = self.on_host(at, index, around.servers, out, |host, out| {
                     host.expire(at, advisory, out);
                     host.look(at, around.model, out)
                 });
@@ -325,37 +386,48 @@ impl Group {
     }
 
     fn next(&self) -> Option<(Time, Due)> {
-        let mut next: Option<(Time, Due)> = None;
-        let mut offer = |at: Time, due: Due| {
-            if at != Time::NEVER && next.is_none_or(|(earliest, _)| at < earliest) {
-                next = Some((at, due));
+        // Of two at the same moment, the one goes first that was due first.
+        let mut next: Option<((Time, Time), Due)> = None;
+        let mut offer = |host: &Host, at: Time, due: Due| {
+            let key = (host.awake(at), at);
+            if key.0 != Time::NEVER && next.is_none_or(|(earliest, _)| key < earliest) {
+                next = Some((key, due));
             }
         };
+        let count = self.members.len();
         for (index, route) in self.routes.iter().enumerate() {
             if let Some((at, _)) = route.under_way.front() {
-                offer(*at, Due::Arrival(index));
+                offer(&self.members[index % count].host, *at, Due::Arrival(index));
             }
         }
         for (index, member) in self.members.iter().enumerate() {
-            offer(member.write_end, Due::Written(index));
-            offer(member.apply_end, Due::Applied(index));
-            offer(member.node.due(), Due::Raft(index));
-            offer(member.host.stream.due(), Due::Timers(index));
-            offer(member.host.turn_end(), Due::Turn(index));
+            let host = &member.host;
+            offer(host, member.write_end, Due::Written(index));
+            offer(host, member.apply_end, Due::Applied(index));
+            offer(host, member.node.due(), Due::Raft(index));
+            offer(host, host.stream.due(), Due::Timers(index));
+            offer(host, host.turn_end(), Due::Turn(index));
+            offer(host, host.thaw(), Due::Thaw(index));
         }
-        next
+        next.map(|((at, _), due)| (at, due))
     }
 
-    fn send(&mut self, now: Time, from: usize, to: usize, between: Between) {
+    /// Sends something from one server to another.
+    ///
+    /// # Errors
+    /// The route is down: it comes back.
+    fn send(&mut self, now: Time, from: usize, to: usize, between: Between) -> Result<(), Between> {
         let count = self.members.len();
-        if let Some(route) = self.routes.get_mut(from * count + to) {
-            route.send(now, between);
+        match self.routes.get_mut(from * count + to) {
+            Some(route) => route.send(now, between),
+            None => Err(between),
         }
     }
 
     fn broadcast(&mut self, now: Time, from: usize, between: &Between) {
         for to in (0..self.members.len()).filter(|to| *to != from) {
-            self.send(now, from, to, between.clone());
+            // RAFT notices what is lost, and interest is told again.
+            let _ = self.send(now, from, to, between.clone());
         }
     }
 
@@ -377,7 +449,7 @@ impl Group {
             }
             // Who does not lead any more has no subscription: lost, and nobody hears of it.
             Between::Publish(publish) if self.members[to].term.is_none() => {
-                lost(publish.frame(), out);
+                lost(publish.frame(), Loss::NoLeader, out);
             }
             Between::Publish(publish) => {
                 self.members[to].host.push(now, publish, around.model, out);
@@ -396,9 +468,9 @@ impl Group {
         if self.members[index].term.is_none() {
             // From the step-down on messages are dropped without a word.
             for publish in self.members[index].host.drop_turn() {
-                lost(publish.frame(), out);
+                lost(publish.frame(), Loss::NoLeader, out);
             }
-            return self.on_host(now, index, out, |host, out| {
+            return self.on_host(now, index, around.servers, out, |host, out| {
                 host.go_on(now, around.model, out)
             });
         }
@@ -407,7 +479,7 @@ impl Group {
             ingest_permille: host.ingest_permille(around.model),
             ..around.stream
         };
-        let chooses = self.on_host(now, index, out, |host, out| {
+        let chooses = self.on_host(now, index, around.servers, out, |host, out| {
             host.end_turn(now, &surroundings, around.model, out)
         });
         self.propose_decided(now, index, around, out);
@@ -419,6 +491,7 @@ impl Group {
         &mut self,
         now: Time,
         index: usize,
+        servers: &Servers,
         out: &mut dyn Sink<Action>,
         act: impl FnOnce(&mut Host, &mut dyn Sink<Action>) -> R,
     ) -> R {
@@ -428,23 +501,12 @@ impl Group {
             now,
             index,
             leads: member.term.is_some(),
-            model: &self.model,
+            servers,
             routes: &mut self.routes[index * count..(index + 1) * count],
             told: &mut self.told,
             out,
         };
         act(&mut member.host, &mut routed)
-    }
-}
-
-/// A message that nobody will ever answer: told where it is a frame of a fast batch.
-fn lost(frame: Option<(BatchHandle, Operation, BatchSequence)>, out: &mut dyn Sink<Action>) {
-    if let Some((batch, operation, sequence)) = frame {
-        out.emit(Action::Fact(Fact::LostWithoutLeader {
-            batch,
-            operation,
-            sequence,
-        }));
     }
 }
 

@@ -6,16 +6,18 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::route::Between;
-use super::{Around, Awaited, Group, answer_call, lost};
+use super::told::lengthened;
+use super::{Around, Awaited, Group, answer_call};
 use crate::machine::{Machine as _, Sink, Time};
 use crate::raft::message::Content;
 use crate::raft::seam::Write;
-use crate::raft::{self, Entry, LogIndex, Node, NodeId, State, Term};
+use crate::raft::{self, Entry, LogIndex, Node, NodeId, RaftEvent, Restart, State, Term};
 use crate::server::host::Host;
-use crate::server::message::Fact;
-use crate::server::{Action, ServerModel};
+use crate::server::message::Loss;
+use crate::server::{Action, ServerModel, lost};
 use crate::stream::Stream;
-use crate::stream::replicated::{CallResult, Outgoing, Proposal};
+pub(super) use crate::stream::replicated::Proposal;
+use crate::stream::replicated::{CallResult, Outgoing};
 
 /// Append entries in the log at which a snapshot is taken (`monitorStream`).
 const SNAPSHOT_ENTRIES: u64 = 65_536;
@@ -28,11 +30,25 @@ impl Entry for Proposal {
 
 /// A stream as it was when a snapshot was taken.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Snapshot(Arc<Stream>);
+pub(super) struct Snapshot {
+    stream: Arc<Stream>,
+    /// Digest of all that it stands for.
+    prefix: u64,
+}
+
+impl Snapshot {
+    pub(super) fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    pub(super) const fn prefix(&self) -> u64 {
+        self.prefix
+    }
+}
 
 impl State for Snapshot {
     fn bytes(&self) -> u64 {
-        self.0.log().bytes()
+        self.stream.log().bytes()
     }
 }
 
@@ -58,7 +74,17 @@ pub(super) struct Member {
     pub(super) applying: usize,
     pub(super) processed: LogIndex,
     pub(super) applied: LogIndex,
+    /// What the store has: all append entries before this, and so many proposals of this one. A
+    /// process that starts again does not apply them again.
+    pub(super) stable: (LogIndex, usize),
+    /// Digest of all that it was given and has dealt with.
+    pub(super) prefix: u64,
+    /// Its process is just starting, after an end of this kind.
+    pub(super) starts: Option<Restart>,
 }
+
+/// An append entry is applied to its end.
+pub(super) const APPLIED_WHOLLY: usize = usize::MAX;
 
 impl Member {
     /// A replica that starts for the first time, a follower.
@@ -75,6 +101,9 @@ impl Member {
             applying: 0,
             processed: LogIndex(0),
             applied: LogIndex(0),
+            stable: (LogIndex(0), APPLIED_WHOLLY),
+            prefix: 0,
+            starts: None,
         }
     }
 }
@@ -90,7 +119,7 @@ impl Group {
         for outgoing in self.members[index].host.stream.take_proposals() {
             let frame = outgoing.frame();
             let Some(term) = self.members[index].term else {
-                lost(frame, out);
+                lost(frame, Loss::NoLeader, out);
                 continue;
             };
             let input = match outgoing {
@@ -100,7 +129,7 @@ impl Group {
             self.raft(now, index, input, around, out);
             if self.members[index].term.is_none() {
                 // Overrun: the leader steps down over this very proposal, which it does not take.
-                lost(frame, out);
+                lost(frame, Loss::NoLeader, out);
             }
         }
     }
@@ -133,11 +162,14 @@ impl Group {
                     self.broadcast(now, index, &Between::Raft(message));
                 }
                 RaftAction::Send { to, message } => {
-                    self.send(now, index, usize::from(to.0), Between::Raft(message));
+                    // What a route loses, RAFT asks for again.
+                    let _ = self.send(now, index, usize::from(to.0), Between::Raft(message));
                 }
                 RaftAction::Write(write) => {
                     let cost = self.write_cost(index, write, around.model);
-                    self.members[index].write_end = now + cost;
+                    let member = &mut self.members[index];
+                    let writes = write.files + write.records;
+                    member.write_end = member.host.write_end(now + cost, writes);
                 }
                 RaftAction::Draw(range) => {
                     self.drawing
@@ -145,19 +177,30 @@ impl Group {
                     out.emit(Action::Draw(range));
                 }
                 RaftAction::Apply { index: at, content } => {
+                    self.tell(index, RaftEvent::Committed { index: at }, out);
                     self.members[index].committed.push_back((at, content));
                     self.begin_apply(now, index);
                 }
                 RaftAction::Restore { index: at, state } => {
-                    self.restore(index, at, &state);
+                    self.restore(index, at, &state, around);
+                    self.tell_applied(at, index, out);
                     self.tell_processed(now, index, around, out);
                 }
-                RaftAction::Lead { term } => self.lead(now, index, term, around, out),
+                RaftAction::Lead { term } => {
+                    self.tell(index, RaftEvent::Led { term }, out);
+                    self.lead(now, index, term, around, out);
+                }
                 RaftAction::SteppedDown { drained, .. } => {
-                    self.stepped_down(now, index, &drained, out);
+                    self.stepped_down(now, index, &drained, around, out);
+                }
+                RaftAction::Fact(fact) => {
+                    self.tell_fact(index, &fact, out);
+                    if let raft::Fact::Truncated { last } = fact {
+                        self.take_back(now, index, last, around);
+                    }
                 }
                 // Who is refused steps down or has done so: nothing in flight counts any more.
-                RaftAction::Refused(_) | RaftAction::Fact(_) => {}
+                RaftAction::Refused(_) => {}
             }
         }
     }
@@ -172,7 +215,7 @@ impl Group {
 
     // -- applying --------------------------------------------------------------------------------
 
-    fn begin_apply(&mut self, now: Time, index: usize) {
+    pub(super) fn begin_apply(&mut self, now: Time, index: usize) {
         let cost = self.model.apply_cost;
         let member = &mut self.members[index];
         if member.apply_end != Time::NEVER || member.committed.is_empty() {
@@ -197,19 +240,29 @@ impl Group {
             let Some((at, content)) = self.members[index].committed.pop_front() else {
                 break;
             };
-            for proposal in content.proposed() {
+            for (place, proposal) in content.proposed().iter().enumerate() {
+                if (at, place) < self.members[index].stable {
+                    continue;
+                }
                 self.apply(now, index, proposal, around, out);
+                let member = &mut self.members[index];
+                if !member.host.stream.is_gathering() {
+                    member.stable = (at, place + 1);
+                }
             }
             let member = &mut self.members[index];
+            member.prefix = lengthened(member.prefix, &content);
             member.processed = at;
             if !member.host.stream.is_gathering() {
                 member.applied = at;
+                member.stable = member.stable.max((at, APPLIED_WHOLLY));
             }
+            self.tell_applied(at, index, out);
         }
         self.tell_processed(now, index, around, out);
         self.snapshot(now, index, around, out);
         self.begin_apply(now, index);
-        let chooses = self.on_host(now, index, out, |host, out| {
+        let chooses = self.on_host(now, index, around.servers, out, |host, out| {
             host.look(now, around.model, out)
         });
         chooses.then_some(index as u8)
@@ -224,7 +277,7 @@ impl Group {
         out: &mut dyn Sink<Action>,
     ) {
         let mut called: Option<CallResult> = None;
-        self.on_host(now, index, out, |host, out| {
+        self.on_host(now, index, around.servers, out, |host, out| {
             host.with_facts(out, |stream, mut effects| {
                 called = stream.apply(proposal, &around.stream, &mut effects);
             });
@@ -267,17 +320,23 @@ impl Group {
         }
         let input = Input::SnapshotTaken {
             index: member.applied,
-            state: Snapshot(Arc::new(member.host.stream.clone())),
+            state: Snapshot {
+                stream: Arc::new(member.host.stream.clone()),
+                prefix: member.prefix,
+            },
             force: false,
         };
         self.raft(now, index, input, around, out);
     }
 
-    fn restore(&mut self, index: usize, at: LogIndex, state: &Snapshot) {
+    /// Takes a snapshot over; one that its own disk had has nothing new for a store that was not lost.
+    fn restore(&mut self, index: usize, at: LogIndex, state: &Snapshot, around: &Around<'_>) {
+        let member = &self.members[index];
+        if member.starts.is_none() || member.stable.0 < at {
+            self.set_stream(index, Some((at, state)), around);
+        }
         let member = &mut self.members[index];
-        let mut stream = Stream::clone(&state.0);
-        stream.replicate();
-        member.host.stream = stream;
+        member.prefix = state.prefix;
         member.committed.clear();
         member.apply_end = Time::NEVER;
         member.applying = 0;
@@ -298,8 +357,9 @@ impl Group {
         self.members[index].term = Some(term);
         self.members[index].interest = None;
         self.broadcast(now, index, &Between::Interest(true));
-        out.emit(Action::Fact(Fact::Leader(Some(index as u8))));
-        self.on_host(now, index, out, |host, out| {
+        self.tell_leader(out);
+        self.tell_rewound(index, out);
+        self.on_host(now, index, around.servers, out, |host, out| {
             host.with_facts(out, |stream, mut effects| {
                 stream.lead(&around.stream, &mut effects);
             });
@@ -312,6 +372,7 @@ impl Group {
         now: Time,
         index: usize,
         drained: &[Proposal],
+        around: &Around<'_>,
         out: &mut dyn Sink<Action>,
     ) {
         if self.members[index].term.take().is_none() {
@@ -319,22 +380,29 @@ impl Group {
         }
         self.calls.clear();
         self.broadcast(now, index, &Between::Interest(false));
-        out.emit(Action::Fact(Fact::Leader(None)));
-        self.on_host(now, index, out, |host, out| {
+        self.tell_leader(out);
+        self.on_host(now, index, around.servers, out, |host, out| {
             host.with_facts(out, |stream, mut effects| stream.step_down(&mut effects));
             false
         });
         for proposal in drained {
             if let Proposal::Message(message) = proposal {
-                lost(message.publish.frame(), out);
+                lost(message.publish.frame(), Loss::NoLeader, out);
             }
         }
     }
 
     /// Has the first replica elected before anything else happens, at one moment.
-    pub(super) fn elect_first(&mut self, now: Time, around: &Around<'_>) {
-        let mut nothing: Vec<Action> = Vec::new();
-        self.raft(now, 0, Input::Campaign, around, &mut nothing);
+    ///
+    /// `out` hears what replicas tell of it, and not that there is a leader: there was never none.
+    pub(super) fn elect_first(
+        &mut self,
+        now: Time,
+        around: &Around<'_>,
+        out: &mut dyn Sink<Action>,
+    ) {
+        let mut told: Vec<Action> = Vec::new();
+        self.raft(now, 0, Input::Campaign, around, &mut told);
         while self.members[0].term.is_none() || self.under_way().next().is_some() {
             for route in &mut self.routes {
                 for (arrival, _) in &mut route.under_way {
@@ -349,9 +417,13 @@ impl Group {
             }
             self.look_ahead();
             if self.due() > now {
-                return;
+                break;
             }
-            self.wake(around, &mut nothing);
+            self.wake(around, &mut told);
         }
+        let of_raft = |action: &Action| matches!(action, Action::Raft { .. });
+        told.into_iter()
+            .filter(of_raft)
+            .for_each(|action| out.emit(action));
     }
 }

@@ -9,8 +9,9 @@ use crate::machine::{Sink, Time};
 use crate::nats::StreamSequence;
 use crate::net::link::Link;
 use crate::raft::message::Message;
-use crate::server::message::{AtomicFact, Fact, Publish, Reply, ReplyTo};
-use crate::server::{Action, ClusterModel};
+use crate::server::cluster::Servers;
+use crate::server::message::{AtomicFact, Fact, Loss, Publish, Reply, ReplyTo};
+use crate::server::{Action, lost};
 use crate::stream::replicated::Proposal;
 
 /// Bytes of interest, and of a routed message beside its texts and payload.
@@ -29,6 +30,16 @@ pub(super) enum Between {
 }
 
 impl Between {
+    /// It is lost on its way.
+    pub(super) fn lose(self, loss: Loss, out: &mut dyn Sink<Action>) {
+        match self {
+            Self::Publish(publish) => lost(publish.frame(), loss, out),
+            Self::Answer(to, reply) => out.emit(Action::Lost { to, reply, loss }),
+            // RAFT asks again, and interest is told again.
+            Self::Raft(_) | Self::Interest(_) => {}
+        }
+    }
+
     fn bytes(&self) -> u64 {
         match self {
             Self::Raft(message) => message.bytes(),
@@ -44,6 +55,12 @@ impl Between {
 pub(super) struct Route {
     pub(super) link: Link,
     pub(super) under_way: VecDeque<(Time, Between)>,
+    /// So many faults have it down.
+    pub(super) cuts: u32,
+    /// Nothing arrives before then.
+    held_until: Time,
+    /// Everything is so much later.
+    pub(super) slower: Time,
 }
 
 /// Takes what a host wants done: on to the servers of its clients, or out.
@@ -51,7 +68,7 @@ pub(super) struct Routed<'a> {
     pub(super) now: Time,
     pub(super) index: usize,
     pub(super) leads: bool,
-    pub(super) model: &'a ClusterModel,
+    pub(super) servers: &'a Servers,
     /// From this server, by receiver.
     pub(super) routes: &'a mut [Route],
     pub(super) told: &'a mut StreamSequence,
@@ -62,15 +79,22 @@ impl Sink<Action> for Routed<'_> {
     fn emit(&mut self, action: Action) {
         match action {
             Action::Send { to, reply } => {
-                let home = self.model.home(to.connection, self.routes.len());
+                let home = home(self.servers, to, self.routes.len());
                 if home == self.index {
                     self.out.emit(Action::Send { to, reply });
-                } else if let Some(route) = self.routes.get_mut(home) {
-                    route.send(self.now, Between::Answer(to, reply));
+                } else if let Some(route) = self.routes.get_mut(home)
+                    && let Err(answer) = route.send(self.now, Between::Answer(to, reply))
+                {
+                    answer.lose(Loss::RouteDown, self.out);
                 }
             }
             Action::Fact(fact) if !self.tells(&fact) => {}
-            Action::Fact(_) | Action::Choose | Action::ApiReply { .. } | Action::Draw(_) => {
+            Action::Fact(_)
+            | Action::Lost { .. }
+            | Action::Choose
+            | Action::ApiReply { .. }
+            | Action::Draw(_)
+            | Action::Raft { .. } => {
                 self.out.emit(action);
             }
         }
@@ -97,9 +121,41 @@ impl Routed<'_> {
     }
 }
 
+/// The replica on whose server a client is, of so many.
+pub(super) fn home(servers: &Servers, to: ReplyTo, replicas: usize) -> usize {
+    usize::from(servers.home(to.connection)) % replicas.max(1)
+}
+
 impl Route {
-    pub(super) fn send(&mut self, now: Time, between: Between) {
-        let arrival = self.link.pass(now, between.bytes(), Time::ZERO);
+    pub(super) const fn new(link: Link) -> Self {
+        Self {
+            link,
+            under_way: VecDeque::new(),
+            cuts: 0,
+            held_until: Time::ZERO,
+            slower: Time::ZERO,
+        }
+    }
+
+    /// Sends something on its way.
+    ///
+    /// # Errors
+    /// The route is down: it comes back.
+    pub(super) fn send(&mut self, now: Time, between: Between) -> Result<(), Between> {
+        if self.cuts > 0 {
+            return Err(between);
+        }
+        let arrival = self.link.pass(now, between.bytes(), self.slower);
+        let arrival = arrival.max(self.held_until);
         self.under_way.push_back((arrival, between));
+        Ok(())
+    }
+
+    /// What is under way, or sent from now on, does not arrive before `until`.
+    pub(super) fn hold(&mut self, until: Time) {
+        self.held_until = self.held_until.max(until);
+        for (arrival, _) in &mut self.under_way {
+            *arrival = until.max(*arrival);
+        }
     }
 }

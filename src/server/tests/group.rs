@@ -3,7 +3,7 @@
 use super::*;
 use crate::server::model::ClusterModel;
 
-fn lab(change: impl FnOnce(&mut StreamConfig)) -> Lab {
+pub(super) fn lab(change: impl FnOnce(&mut StreamConfig)) -> Lab {
     let model = ServerModel {
         cluster: ClusterModel {
             servers: 3,
@@ -17,7 +17,7 @@ fn lab(change: impl FnOnce(&mut StreamConfig)) -> Lab {
     })
 }
 
-fn replicas(lab: &Lab) -> Vec<&Stream> {
+pub(super) fn replicas(lab: &Lab) -> Vec<&Stream> {
     let places = lab.server.places.iter().flatten();
     let groups = places.filter_map(|place| match place {
         Place::Group(group) => Some(group),
@@ -27,12 +27,12 @@ fn replicas(lab: &Lab) -> Vec<&Stream> {
 }
 
 /// The last sequence of each replica's log.
-fn ends(lab: &Lab) -> Vec<u64> {
+pub(super) fn ends(lab: &Lab) -> Vec<u64> {
     let streams = replicas(lab).into_iter();
     streams.map(|stream| stream.log().last().0).collect()
 }
 
-fn step_down(lab: &mut Lab) {
+pub(super) fn step_down(lab: &mut Lab) {
     let stream = "S".to_owned();
     lab.call(&ApiRequest::StepDown { stream }).unwrap();
 }

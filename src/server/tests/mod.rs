@@ -3,6 +3,7 @@
 mod atomic;
 mod checks;
 mod defects;
+mod faults;
 mod flow;
 mod group;
 mod keep;
@@ -37,6 +38,7 @@ struct Lab {
     facts: Vec<Fact>,
     /// What the driver answers when it has to choose.
     source: Source,
+    draws: u64,
 }
 
 type Lines<'a> = &'a [(&'a str, &'a str)];
@@ -63,6 +65,7 @@ impl Lab {
             sent: Vec::new(),
             facts: Vec::new(),
             source: Source::Ingest,
+            draws: 0,
         };
         lab.call(&ApiRequest::Create(config)).unwrap();
         lab
@@ -177,8 +180,11 @@ impl Lab {
                         let chosen = Input::Chosen(self.source);
                         self.server.step(self.now, chosen, &mut self.actions);
                     }
+                    Action::Raft { .. } | Action::Lost { .. } => {}
                     Action::Draw(range) => {
-                        let drawn = Input::Drawn(range.least);
+                        // Two elections never come up at once.
+                        self.draws += 1;
+                        let drawn = Input::Drawn(range.part(self.draws * 3 % 7, 7));
                         self.server.step(self.now, drawn, &mut self.actions);
                     }
                 }

@@ -15,7 +15,7 @@ use crate::event::{Event, PublisherId};
 use crate::fault::{Faults, Timed, TimedKind};
 use crate::load::{MessageMaker, PayloadContent, Plan};
 use crate::machine::Time;
-use crate::scenario::{Fault, FaultAction, Lane, Settings, Substrate as SubstrateWord};
+use crate::scenario::{Lane, Settings, Substrate as SubstrateWord};
 use crate::seed::Seed;
 use crate::serve::Hub;
 use crate::server::front::Options;
@@ -124,7 +124,7 @@ impl<'s, S: Substrate> World<'s, S> {
         }
         let mut ahead = Faults::new(&settings.faults, publishers).timed().to_vec();
         // what happens inside the server is the hub's
-        ahead.retain(|fault| fault.kind != TimedKind::StepDown);
+        ahead.retain(|fault| fault.kind.is_of_links());
         ahead.sort_by_key(|cut| cut.from);
         Ok(Self {
             settings,
@@ -171,6 +171,9 @@ impl<'s, S: Substrate> World<'s, S> {
         };
         self.finish(ended);
         steps += self.shared.log.drain(&mut watch);
+        if ended == Ended::Done {
+            watch.settle();
+        }
         let end = match ended {
             Ended::Done => self.shared.log.last_at(),
             Ended::TimeLimit | Ended::Stopped => self.shared.clock.now(),
@@ -323,9 +326,8 @@ fn share(
         Lane::Wire(SubstrateWord::Turmoil) => TICK,
         Lane::Event | Lane::Wire(SubstrateWord::Event) => Time::ZERO,
     };
-    // the links are the substrate's; the hub has what happens to single frames
-    let on_frames = |fault: &&Fault| !matches!(fault.action, FaultAction::Cut | FaultAction::Hold);
-    let faults: Vec<Fault> = settings.faults.iter().filter(on_frames).cloned().collect();
+    // the links are the substrate's; the hub has what happens to single frames and to servers
+    let faults = Faults::new(&settings.faults, publishers).without_links();
     let mut link = link(settings);
     link.latency += slack;
     let log = Log::new(publishers, link);
@@ -341,7 +343,7 @@ fn share(
     let mut hub = Hub::new(
         model::server(settings, lane)?,
         options,
-        Faults::new(&faults, publishers),
+        faults,
         seed,
         Box::new(log.clone()),
     );

@@ -1,0 +1,134 @@
+//! What can befall a server from outside: its process, its disk, its routes.
+//!
+//! Leans on `raft` for how a process ends.
+
+use std::collections::VecDeque;
+
+use super::message::Publish;
+use crate::machine::Time;
+use crate::raft::Restart;
+
+/// Something that befalls a server.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Disturbance {
+    /// Its process ends at once: the disk keeps what was written, memory nothing.
+    Kill,
+    /// Its machine loses power: the disk keeps what was synced.
+    PowerLoss,
+    /// It starts again.
+    Start,
+    /// It stands still until then; its connections stay open.
+    Freeze(Time),
+    /// From now on each write of its disk takes so much longer.
+    SlowDisk(Time),
+    /// That is over.
+    QuickenDisk(Time),
+    /// No write of its disk ends before then.
+    HoldDisk(Time),
+    /// These routes are down: what is under way is lost, and so is what is sent.
+    CutRoutes(Routes),
+    /// They are up again.
+    MendRoutes(Routes),
+    /// What is on these routes, or is sent, waits until then.
+    HoldRoutes(Routes, Time),
+    /// What is sent on these routes is so much later.
+    SlowRoutes(Routes, Time),
+    /// That is over.
+    QuickenRoutes(Routes, Time),
+}
+
+/// Some routes of a server.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Routes {
+    /// The server at the other end; `None`: every other.
+    pub peer: Option<u8>,
+    /// Those that lead to the server.
+    pub inward: bool,
+    /// Those that lead from it.
+    pub outward: bool,
+}
+
+impl Routes {
+    /// All of them, both ways.
+    pub const ALL: Self = Self {
+        peer: None,
+        inward: true,
+        outward: true,
+    };
+
+    /// The ends of each, of the routes of `server` in a cluster of so many.
+    pub(super) fn ends(
+        self,
+        server: usize,
+        servers: usize,
+    ) -> impl Iterator<Item = (usize, usize)> {
+        let peers = (0..servers).filter(move |&other| {
+            other != server && self.peer.is_none_or(|peer| usize::from(peer) == other)
+        });
+        peers.flat_map(move |other| {
+            let inward = self.inward.then_some((other, server));
+            inward
+                .into_iter()
+                .chain(self.outward.then_some((server, other)))
+        })
+    }
+}
+
+/// What is wrong with a server.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub(super) struct Trouble {
+    /// It is down, and how it went.
+    pub(super) down: Option<Restart>,
+    /// It stands still until then.
+    pub(super) frozen_until: Time,
+    /// Each write of its disk takes so much longer.
+    pub(super) slower: Time,
+    /// No write of its disk ends before then.
+    pub(super) held_until: Time,
+    /// What its clients sent while it stood still: in its sockets, not read.
+    pub(super) unread: VecDeque<Publish>,
+}
+
+impl Trouble {
+    /// When it gets to something that is due at `at`.
+    pub(super) fn awake(&self, at: Time) -> Time {
+        if self.down.is_some() {
+            Time::NEVER
+        } else {
+            at.max(self.frozen_until)
+        }
+    }
+
+    /// When a write of so many parts that would be done at `end` is done.
+    pub(super) fn write_end(&self, end: Time, writes: u64) -> Time {
+        let slower = self.slower.as_nanos().saturating_mul(writes);
+        (end + Time::from_nanos(slower)).max(self.held_until)
+    }
+
+    /// When it reads what its clients sent meanwhile; `NEVER` if that is nothing.
+    pub(super) fn thaw(&self) -> Time {
+        if self.unread.is_empty() {
+            Time::NEVER
+        } else {
+            self.awake(self.frozen_until)
+        }
+    }
+
+    /// Takes note of what befalls its process or disk.
+    pub(super) fn note(&mut self, what: Disturbance) {
+        match what {
+            Disturbance::Kill => self.down = Some(Restart::AfterKill),
+            Disturbance::PowerLoss => self.down = Some(Restart::AfterPowerLoss),
+            Disturbance::Start => self.down = None,
+            Disturbance::Freeze(until) => self.frozen_until = self.frozen_until.max(until),
+            Disturbance::SlowDisk(by) => self.slower += by,
+            Disturbance::QuickenDisk(by) => self.slower = self.slower - by,
+            Disturbance::HoldDisk(until) => self.held_until = self.held_until.max(until),
+            Disturbance::CutRoutes(_)
+            | Disturbance::MendRoutes(_)
+            | Disturbance::HoldRoutes(..)
+            | Disturbance::SlowRoutes(..)
+            | Disturbance::QuickenRoutes(..) => {}
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! What befalls the servers of a group: processes that end and start, that stand still, slow disks,
+//! and routes that are down, held or slow.
+//!
+//! A process that ends takes with it what only its memory had. Its log of RAFT and its store are as
+//! the disk has them; what the store has is not applied again. Leans on `raft` and `disturb`.
+
+use super::replica::{APPLIED_WHOLLY, Input, Member, Snapshot};
+use super::route::Between;
+use super::{Around, Group, lost};
+use crate::machine::{Sink, Time};
+use crate::raft::message::Position;
+use crate::raft::{LogIndex, NodeId, Restart};
+use crate::server::Action;
+use crate::server::disturb::{Disturbance, Routes};
+use crate::server::message::Loss;
+use crate::stream::Stream;
+use crate::stream::replicated::Proposal;
+
+impl Group {
+    /// The replica that leads and is there to be asked.
+    pub(in crate::server) fn leading(&self) -> Option<u8> {
+        self.leader().map(|(index, _)| index as u8)
+    }
+
+    /// Something befalls the server of a replica.
+    pub(in crate::server) fn befall(
+        &mut self,
+        now: Time,
+        index: usize,
+        what: Disturbance,
+        around: &Around<'_>,
+        out: &mut dyn Sink<Action>,
+    ) {
+        if index >= self.members.len() {
+            return;
+        }
+        match what {
+            Disturbance::Kill | Disturbance::PowerLoss => {
+                self.end(now, index, out);
+                self.members[index].host.befall(what, out);
+            }
+            Disturbance::Start => self.start(now, index, around, out),
+            Disturbance::Freeze(_)
+            | Disturbance::SlowDisk(_)
+            | Disturbance::QuickenDisk(_)
+            | Disturbance::HoldDisk(_) => {
+                let member = &mut self.members[index];
+                member.host.befall(what, out);
+                if member.write_end != Time::NEVER {
+                    member.write_end = member.host.write_end(member.write_end, 0);
+                }
+            }
+            Disturbance::CutRoutes(routes) => {
+                for (from, to) in routes.ends(index, self.members.len()) {
+                    self.cut(from, to, Loss::RouteDown, out);
+                }
+            }
+            Disturbance::MendRoutes(routes) => {
+                for (from, to) in routes.ends(index, self.members.len()) {
+                    self.mend(now, from, to);
+                }
+            }
+            Disturbance::HoldRoutes(routes, until) => {
+                self.each_route(index, routes, |route| route.hold(until));
+            }
+            Disturbance::SlowRoutes(routes, by) => {
+                self.each_route(index, routes, |route| route.slower += by);
+            }
+            Disturbance::QuickenRoutes(routes, by) => {
+                self.each_route(index, routes, |route| route.slower = route.slower - by);
+            }
+        }
+    }
+
+    fn each_route(
+        &mut self,
+        index: usize,
+        routes: Routes,
+        mut act: impl FnMut(&mut super::route::Route),
+    ) {
+        let count = self.members.len();
+        for (from, to) in routes.ends(index, count) {
+            act(&mut self.routes[from * count + to]);
+        }
+    }
+
+    // -- processes -------------------------------------------------------------------------------
+
+    /// The process of a replica ends: what it had told others still reaches them, and then they see
+    /// that their connection to it is closed.
+    fn end(&mut self, now: Time, index: usize, out: &mut dyn Sink<Action>) {
+        let count = self.members.len();
+        let member = &mut self.members[index];
+        let led = member.term.take().is_some();
+        member.end();
+        for proposal in member.node.queued() {
+            if let Proposal::Message(message) = proposal {
+                lost(message.publish.frame(), Loss::ServerDown, out);
+            }
+        }
+        self.broadcast(now, index, &Between::Interest(false));
+        for from in (0..count).filter(|from| *from != index) {
+            self.cut(from, index, Loss::ServerDown, out);
+        }
+        if led {
+            self.calls.clear();
+            self.tell_leader(out);
+        }
+    }
+
+    fn start(&mut self, now: Time, index: usize, around: &Around<'_>, out: &mut dyn Sink<Action>) {
+        let Some(how) = self.members[index].host.went_down() else {
+            return;
+        };
+        self.members[index].host.befall(Disturbance::Start, out);
+        for from in (0..self.members.len()).filter(|from| *from != index) {
+            self.mend(now, from, index);
+        }
+        if how == Restart::AfterPowerLoss {
+            self.set_stream(index, None, around);
+        }
+        let member = &mut self.members[index];
+        (member.processed, member.applied) = (LogIndex(0), LogIndex(0));
+        (member.prefix, member.starts) = (0, Some(how));
+        self.raft(now, index, Input::Restarted(how), around, out);
+        self.members[index].starts = None;
+    }
+
+    /// Gives a replica the state of a snapshot, or that of a new stream, in the stream's present
+    /// configuration.
+    pub(super) fn set_stream(
+        &mut self,
+        index: usize,
+        snapshot: Option<(LogIndex, &Snapshot)>,
+        around: &Around<'_>,
+    ) {
+        let config = self.stream().config().clone();
+        let (at, from) = match snapshot {
+            Some((at, state)) => (at, state.stream()),
+            None => (LogIndex(0), &self.pristine),
+        };
+        let mut stream = Stream::clone(from);
+        stream.replicate();
+        // It was valid as an update when it was made one, and is the same otherwise.
+        let _ = stream.update(config, around.model.version, &mut Vec::new());
+        let member = &mut self.members[index];
+        member.host.stream = stream;
+        member.stable = (at, APPLIED_WHOLLY);
+    }
+
+    /// The log of a replica lost what it had applied already, as only a loss of power allows: its
+    /// stream begins again at the snapshot.
+    pub(super) fn take_back(
+        &mut self,
+        now: Time,
+        index: usize,
+        last: Position,
+        around: &Around<'_>,
+    ) {
+        if last.index >= self.members[index].stable.0 {
+            return;
+        }
+        let node = &self.members[index].node;
+        let snapshot = node.log().snapshot();
+        let snapshot = snapshot.map(|snapshot| (snapshot.last.index, snapshot.state.clone()));
+        let at = snapshot.as_ref().map_or(LogIndex(0), |(at, _)| *at);
+        let mut again = Vec::new();
+        let mut next = at.next();
+        while next <= node.commit().min(last.index) {
+            if let Some(record) = node.log().get(next) {
+                again.push((next, record.content.clone()));
+            }
+            next = next.next();
+        }
+        let snapshot = snapshot.as_ref().map(|(at, state)| (*at, state));
+        self.set_stream(index, snapshot, around);
+        let member = &mut self.members[index];
+        (member.processed, member.applied) = (at, at);
+        member.prefix = snapshot.map_or(0, |(_, state)| state.prefix());
+        member.committed = again.into();
+        member.apply_end = Time::NEVER;
+        member.applying = 0;
+        self.begin_apply(now, index);
+    }
+
+    // -- routes ----------------------------------------------------------------------------------
+
+    /// One direction of a route goes down.
+    fn cut(&mut self, from: usize, to: usize, loss: Loss, out: &mut dyn Sink<Action>) {
+        let count = self.members.len();
+        let route = &mut self.routes[from * count + to];
+        route.cuts += 1;
+        for (_, between) in route.under_way.drain(..) {
+            between.lose(loss, out);
+        }
+        let member = &mut self.members[to];
+        let other = NodeId(from as u8);
+        member.interest = member.interest.filter(|leader| *leader != other);
+    }
+
+    /// One direction of a route is up again: a leader says once more what it wants.
+    fn mend(&mut self, now: Time, from: usize, to: usize) {
+        let count = self.members.len();
+        let route = &mut self.routes[from * count + to];
+        route.cuts = route.cuts.saturating_sub(1);
+        if route.cuts == 0 {
+            route.link.reset(now);
+            if self.members[from].term.is_some() {
+                let _ = self.send(now, from, to, Between::Interest(true));
+            }
+        }
+    }
+}
+
+impl Member {
+    /// All that is not on disk is gone; the store is.
+    fn end(&mut self) {
+        self.interest = None;
+        self.write_end = Time::NEVER;
+        self.committed.clear();
+        self.apply_end = Time::NEVER;
+        self.applying = 0;
+    }
+}
