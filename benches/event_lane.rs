@@ -2,7 +2,7 @@
 //!
 //! Prints a figure beside each target. Cases are interleaved over several rounds, and the best
 //! round counts: other work on the machine only ever makes a round slower. Leans on the library.
-//! `-- --quick` runs fewer messages.
+//! `-- --quick` runs fewer messages, `-- --only R3` the cases whose name begins so.
 
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
@@ -54,6 +54,11 @@ fn idle(count: u32) -> String {
     )
 }
 
+/// What follows this word in the command line.
+fn argument_after(word: &str) -> Option<String> {
+    std::env::args().skip_while(|it| it != word).nth(1)
+}
+
 /// Messages published and the wall time, in seconds.
 fn measure(file: &str) -> (u64, f64) {
     let scenario = Scenario::parse("bench.toml", file).expect("the benchmark's own file is valid");
@@ -78,15 +83,12 @@ fn measure(file: &str) -> (u64, f64) {
 
 fn main() {
     let quick = std::env::args().any(|argument| argument == "--quick");
-    if let Some(file) = std::env::args()
-        .skip_while(|argument| argument != "--memory")
-        .nth(1)
-    {
+    if let Some(file) = argument_after("--memory") {
         memory(&file);
         return;
     }
     let scale = if quick { 10 } else { 1 };
-    let cases = [
+    let mut cases = vec![
         Case {
             name: "10 publishers, flow 100",
             file: publishers(10, 300_000 / scale),
@@ -118,6 +120,8 @@ fn main() {
             unit: Unit::Milliseconds,
         },
     ];
+    let only = argument_after("--only");
+    cases.retain(|case| only.as_ref().is_none_or(|part| case.name.starts_with(part)));
     let mut best = vec![f64::INFINITY; cases.len()];
     let mut published = vec![0; cases.len()];
     for _ in 0..ROUNDS {
@@ -147,6 +151,9 @@ fn main() {
             Unit::Milliseconds => format!("< {:.0} ms", case.target),
         };
         println!("{:<28} {figure:>12} {target:>12} {ratio:>7.2}x", case.name);
+    }
+    if only.is_some() {
+        return;
     }
     let ratio = best[1] / published[1] as f64 / (best[0] / published[0] as f64);
     println!("a message of 900 publishers costs {ratio:.2}x one of 10 (same run)");
