@@ -6,6 +6,7 @@
 // floor 0: no protocol, no I/O
 pub mod machine;
 pub mod seed;
+pub mod tournament;
 pub mod units;
 // floor 1: words
 pub mod nats;

@@ -16,7 +16,7 @@ use common::tree::{files, read, top};
 
 /// The ladder: floors from the ground up. A module uses floors below its own.
 const LADDER: &[&[&str]] = &[
-    &["machine", "seed", "units"],
+    &["machine", "seed", "tournament", "units"],
     &["nats"],
     &["batch", "stream", "server", "net", "raft"],
     &["event", "client"],
@@ -31,6 +31,7 @@ const LADDER: &[&[&str]] = &[
 /// Which module may use which neighbour on its own floor.
 const NEIGHBOURS: &[(&str, &str)] = &[
     ("units", "machine"),
+    ("tournament", "machine"),
     ("server", "stream"),
     ("server", "batch"),
     ("server", "net"),

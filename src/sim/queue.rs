@@ -3,11 +3,12 @@
 //!
 //! Order is (time, rank, first in first out). A tie is settled by rank, never by the order of
 //! insertion, so that no refactoring can change it; the seed permutes the ranks. Faults are
-//! operations on lanes: clear, hold. Leans on `machine`.
+//! operations on lanes: clear, hold. Leans on `machine` and `tournament`.
 
 use std::collections::VecDeque;
 
 use crate::machine::Time;
+use crate::tournament::Tournament;
 
 /// What is next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -169,108 +170,6 @@ impl<E> Queue<E> {
             self.tree.set(self.leaf[lane] as usize, head);
         }
     }
-}
-
-/// A tournament over the times of leaves, eight in a match: the earliest wins, the lowest leaf
-/// among equals.
-///
-/// Time and leaf share a word, the leaf in the low bits, so that one comparison settles both and a
-/// match is one cache line. What the leaves leave of 64 bits counts nanoseconds: 52 days with a
-/// thousand publishers, nine hours with a hundred thousand. A moment beyond that is taken as
-/// never; [`Queue::horizon`] tells where it lies.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Tournament {
-    /// Rows of matches one behind the other, the final first. The winners of eight neighbouring
-    /// matches of a row meet in one match of the row before it; the leaves are the sides of the
-    /// last row.
-    matches: Vec<[u64; SIDES]>,
-    /// Where the last row begins.
-    last_row: usize,
-    /// Bits that name a leaf.
-    leaf_bits: u32,
-}
-
-const SIDES: usize = 8;
-
-impl Tournament {
-    fn new(leaves: usize) -> Self {
-        let rows = leaves
-            .max(1)
-            .next_power_of_two()
-            .ilog2()
-            .div_ceil(SIDES.ilog2())
-            .max(1);
-        let last_row = (0..rows - 1).map(|row| SIDES.pow(row)).sum();
-        let games = last_row + SIDES.pow(rows - 1);
-        // Whoever never comes loses to everyone who does; among such it is all the same who wins.
-        Self {
-            matches: vec![[u64::MAX; SIDES]; games],
-            last_row,
-            leaf_bits: leaves.max(2).next_power_of_two().ilog2(),
-        }
-    }
-
-    /// The first moment that is taken as never.
-    const fn horizon(&self) -> Time {
-        Time::from_nanos(u64::MAX >> self.leaf_bits)
-    }
-
-    fn entry(&self, leaf: usize, at: Time) -> u64 {
-        if at >= self.horizon() {
-            return u64::MAX;
-        }
-        at.as_nanos() << self.leaf_bits | leaf as u64
-    }
-
-    const fn time_of(&self, entry: u64) -> Time {
-        if entry == u64::MAX {
-            Time::NEVER
-        } else {
-            Time::from_nanos(entry >> self.leaf_bits)
-        }
-    }
-
-    fn time(&self, leaf: usize) -> Time {
-        self.time_of(self.matches[self.last_row + leaf / SIDES][leaf % SIDES])
-    }
-
-    fn winner(&self) -> (Time, usize) {
-        let winner = decide(&self.matches[0]);
-        (
-            self.time_of(winner),
-            (winner & ((1 << self.leaf_bits) - 1)) as usize,
-        )
-    }
-
-    /// Walks up from a leaf and stops where the winner stays the same. A match is played again only
-    /// if its winner got later: who beats the winner wins, and who lost and still does not beat it
-    /// changes nothing.
-    fn set(&mut self, leaf: usize, at: Time) {
-        let mut entry = self.entry(leaf, at);
-        let (mut game, mut side) = (self.last_row + leaf / SIDES, leaf % SIDES);
-        loop {
-            let sides = &mut self.matches[game];
-            let before = std::mem::replace(&mut sides[side], entry);
-            if before == entry || game == 0 {
-                return;
-            }
-            // The winner of match 0 meets nobody; those of 1..=8 meet in 0, of 9..=16 in 1.
-            let next = ((game - 1) / SIDES, (game - 1) % SIDES);
-            let winner = self.matches[next.0][next.1];
-            if entry > winner {
-                if before != winner {
-                    return;
-                }
-                entry = decide(&self.matches[game]);
-            }
-            (game, side) = next;
-        }
-    }
-}
-
-fn decide(sides: &[u64; SIDES]) -> u64 {
-    let [a, b, c, d, e, f, g, h] = *sides;
-    a.min(b).min(c.min(d)).min(e.min(f).min(g.min(h)))
 }
 
 #[cfg(test)]
