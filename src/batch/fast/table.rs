@@ -141,14 +141,15 @@ impl<T> Table<T> {
         }
     }
 
-    /// Starts the timer of a batch anew, also if it was stopped.
+    /// Notes that a batch was heard of, and starts its timer anew if that was stopped.
     pub fn restart_timer(&mut self, id: SlotId, now: Time) {
         if let Some(Some(slot)) = self.slots.get_mut(id.0 as usize) {
-            self.timers.remove(&(slot.timer, id));
             slot.last_seen = now;
-            slot.timer = now + self.timeout;
-            self.timers.insert((slot.timer, id));
-            self.note_due();
+            if slot.timer == Time::NEVER {
+                slot.timer = now + self.timeout;
+                self.timers.insert((slot.timer, id));
+                self.note_due();
+            }
         }
     }
 
