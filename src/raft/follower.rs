@@ -2,6 +2,8 @@
 //!
 //! Leans on `node`.
 
+use std::sync::Arc;
+
 use super::message::{Append, Channel, Content, Message, Position, Record, Response};
 use super::node::{Node, Role};
 use super::seam::{Action, Fact};
@@ -206,7 +208,7 @@ impl<E: Entry, S: State> Node<E, S> {
     }
 
     /// Adds an append entry to the log (`storeToWAL`).
-    pub(super) fn store(&mut self, record: Record<E>, out: &mut dyn Sink<Action<E, S>>) {
+    pub(super) fn store(&mut self, record: Arc<Record<E>>, out: &mut dyn Sink<Action<E, S>>) {
         self.is_new = false;
         self.write.records += 1;
         self.write.record_bytes += record.bytes;

@@ -146,7 +146,9 @@ impl<E: Entry> Leading<E> {
         }
         self.slice -= count;
         self.queue_bytes -= bytes;
-        (self.queue.drain(..count).collect(), bytes - count as u64)
+        let entries = Arc::from(&self.queue.make_contiguous()[..count]);
+        self.queue.drain(..count);
+        (entries, bytes - count as u64)
     }
 }
 
@@ -259,13 +261,13 @@ impl<E: Entry, S: State> Node<E, S> {
             leading.stored_at = now;
         }
         let previous = self.log.last();
-        let record = Record {
+        let record = Arc::new(Record {
             term: self.term,
             commit: self.commit,
             bytes: content.encoded_bytes(proposed_bytes),
             content,
-        };
-        self.store(record.clone(), out);
+        });
+        self.store(Arc::clone(&record), out);
         self.broadcast(previous, Some(record), out);
         if self.settings.quorum() == 1 {
             self.commit_by_acks(self.log.last_index(), out);
@@ -280,7 +282,7 @@ impl<E: Entry, S: State> Node<E, S> {
     fn broadcast(
         &mut self,
         previous: Position,
-        record: Option<Record<E>>,
+        record: Option<Arc<Record<E>>>,
         out: &mut dyn Sink<Action<E, S>>,
     ) {
         let append = Append {

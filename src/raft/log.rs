@@ -3,6 +3,7 @@
 //! nats-server keeps it in a file store of its own, the WAL. Leans on the words of `raft`.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use super::message::{Position, Record};
 use super::{LogIndex, Term};
@@ -62,7 +63,7 @@ pub struct Log<E, S> {
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Kept<E> {
-    record: Record<E>,
+    record: Arc<Record<E>>,
     /// Everything up to this one, itself included.
     load: Load,
 }
@@ -119,7 +120,7 @@ impl<E, S> Log<E, S> {
     }
 
     /// The record at `index`.
-    pub fn get(&self, index: LogIndex) -> Option<&Record<E>> {
+    pub fn get(&self, index: LogIndex) -> Option<&Arc<Record<E>>> {
         let place = index.0.checked_sub(self.first_index().0)?;
         Some(&self.records.get(place as usize)?.record)
     }
@@ -147,7 +148,7 @@ impl<E, S> Log<E, S> {
     }
 
     /// Adds a record, which the disk has yet to write.
-    pub(super) fn append(&mut self, record: Record<E>) {
+    pub(super) fn append(&mut self, record: Arc<Record<E>>) {
         let load = self
             .records
             .back()
@@ -223,12 +224,12 @@ mod tests {
     fn log(records: u64) -> Log<u64, u64> {
         let mut log = Log::default();
         for index in 1..=records {
-            log.append(Record {
+            log.append(Arc::new(Record {
                 term: Term(index.div_ceil(2) as u32),
                 commit: LogIndex(index.saturating_sub(2)),
                 content: Content::Proposed([index].into()),
                 bytes: 10,
-            });
+            }));
         }
         log.set_written(false);
         log

@@ -37,7 +37,7 @@ impl Position {
 /// What one append entry holds.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Content<E> {
-    /// Proposals. Replicas share them.
+    /// Proposals.
     Proposed(Arc<[E]>),
     /// The first entry of a term. In nats-server it is the state of the peers (`switchToLeader`).
     NewTerm,
@@ -67,7 +67,7 @@ impl<E> Content<E> {
     }
 }
 
-/// An append entry on disk: kept as it was sent.
+/// An append entry on disk: kept as it was sent. Replicas share it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Record<E> {
     /// Term in which it was made.
@@ -103,7 +103,7 @@ pub struct Append<E> {
     /// How far its leader has committed.
     pub commit: LogIndex,
     /// The append entry; `None` tells the commit index and that the leader lives.
-    pub record: Option<Record<E>>,
+    pub record: Option<Arc<Record<E>>>,
     /// How it comes.
     pub channel: Channel,
 }

@@ -1,6 +1,8 @@
 //! Unit tests of replicas that are turned by hand: the disk is done at once, messages are passed on
 //! by the test.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::raft::message::{Append, CatchupId, Channel, Content, Response};
 use crate::raft::seam::Refusal;
@@ -285,12 +287,12 @@ fn append(index: u64, commit: u64, channel: Channel) -> TestMessage {
         leader_term: Term(1),
         previous,
         commit: LogIndex(commit),
-        record: Some(crate::raft::message::Record {
+        record: Some(Arc::new(crate::raft::message::Record {
             term: Term(1),
             commit: LogIndex(commit),
             content: Content::Proposed([index as u32].into()),
             bytes: 100,
-        }),
+        })),
         channel,
     })
 }
