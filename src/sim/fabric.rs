@@ -145,7 +145,7 @@ impl<'a> Fabric<'a> {
         let rank = permutation(lanes + wakes, &mut seed.generator("ranks", 0));
         Self {
             now: Time::ZERO,
-            queue: Queue::new(lanes, wakes, &rank),
+            queue: Queue::new(lanes, wakes, &rank).with_restless(Wake::Server.index(publishers)),
             lanes,
             inbound: 0,
             faults,

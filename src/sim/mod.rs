@@ -5,6 +5,7 @@
 pub mod determinism;
 mod fabric;
 mod host;
+mod lanes;
 mod leak;
 mod model;
 pub mod queue;

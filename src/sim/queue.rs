@@ -3,10 +3,9 @@
 //!
 //! Order is (time, rank, first in first out). A tie is settled by rank, never by the order of
 //! insertion, so that no refactoring can change it; the seed permutes the ranks. Faults are
-//! operations on lanes: clear, hold. Leans on `machine` and `tournament`.
+//! operations on lanes: clear, hold. Leans on `lanes` and `tournament`.
 
-use std::collections::VecDeque;
-
+use super::lanes::Lanes;
 use crate::machine::Time;
 use crate::tournament::Tournament;
 
@@ -24,7 +23,9 @@ pub enum Next<E> {
 /// Lanes are numbered from 0, wake-ups apart from 0.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Queue<E> {
-    lanes: Vec<Lane<E>>,
+    lanes: Lanes<(Time, E)>,
+    /// By lane: nothing leaves it before this. Empty until a lane is held.
+    held_until: Vec<Time>,
     /// Leaf of each lane, then of each wake-up.
     leaf: Vec<u32>,
     /// Owner of each leaf: a lane, or the number of lanes plus a wake-up.
@@ -33,13 +34,15 @@ pub struct Queue<E> {
     /// The leaf of a wake-up that has fired and is not yet taken out of the tree: most are armed
     /// again at once, which then costs one walk instead of two.
     fired: Option<u32>,
+    restless: Option<Restless>,
 }
 
+/// A wake-up that almost every event moves: beside the tree that costs nothing.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Lane<E> {
-    items: VecDeque<(Time, E)>,
-    /// Nothing leaves before this.
-    held_until: Time,
+struct Restless {
+    wake: usize,
+    leaf: usize,
+    at: Time,
 }
 
 impl<E> Queue<E> {
@@ -57,36 +60,50 @@ impl<E> Queue<E> {
             assert_eq!(*slot, u32::MAX, "ranks are a permutation");
             *slot = index as u32;
         }
-        let lane = || Lane {
-            items: VecDeque::new(),
-            held_until: Time::ZERO,
-        };
         Self {
-            lanes: (0..lanes).map(|_| lane()).collect(),
+            lanes: Lanes::new(lanes),
+            held_until: Vec::new(),
             leaf: rank.to_vec(),
             owner,
             tree: Tournament::new(count),
             fired: None,
+            restless: None,
         }
+    }
+
+    /// The queue, with this wake-up moved far more often than others. It must not be armed yet.
+    #[must_use]
+    pub fn with_restless(mut self, wake: usize) -> Self {
+        self.restless = Some(Restless {
+            wake,
+            leaf: self.leaf[self.lanes.count() + wake] as usize,
+            at: Time::NEVER,
+        });
+        self
     }
 
     /// Puts an item at the end of a lane. Lanes are monotone: `at` is not before the last item.
     pub fn push(&mut self, lane: usize, at: Time, item: E) {
-        let entry = &mut self.lanes[lane];
-        debug_assert!(
-            entry.items.back().is_none_or(|(last, _)| *last <= at),
-            "a lane went back"
-        );
-        entry.items.push_back((at, item));
-        if entry.items.len() == 1 {
-            let head = at.max(entry.held_until);
+        debug_assert!(self.last_at(lane) <= at, "a lane went back");
+        if self.lanes.push(lane, (at, item)) {
+            let head = self.leaves_at(lane, at);
             self.tree.set(self.leaf[lane] as usize, head);
         }
     }
 
     /// Moves a wake-up to `at`; [`Time::NEVER`] disarms it.
     pub fn arm(&mut self, wake: usize, at: Time) {
-        let leaf = self.leaf[self.lanes.len() + wake];
+        if let Some(restless) = &mut self.restless
+            && restless.wake == wake
+        {
+            restless.at = if at < self.tree.horizon() {
+                at
+            } else {
+                Time::NEVER
+            };
+            return;
+        }
+        let leaf = self.leaf[self.lanes.count() + wake];
         if self.fired == Some(leaf) {
             self.fired = None;
             self.tree.set(leaf as usize, at);
@@ -95,10 +112,10 @@ impl<E> Queue<E> {
         }
     }
 
-    /// Moves a wake-up that may fire early: only an earlier moment counts, a later one is looked at
+    /// Moves a wake-up that may fire early, and is not the restless one: only an earlier moment counts, a later one is looked at
     /// when the wake-up fires. Saves two walks where a timer is set and taken back again and again.
     pub fn arm_by(&mut self, wake: usize, at: Time) {
-        let leaf = self.leaf[self.lanes.len() + wake];
+        let leaf = self.leaf[self.lanes.count() + wake];
         if self.fired == Some(leaf) || at < self.tree.time(leaf as usize) {
             self.arm(wake, at);
         }
@@ -118,15 +135,12 @@ impl<E> Queue<E> {
 
     /// What is on a lane, in order.
     pub fn items(&self, lane: usize) -> impl Iterator<Item = &E> {
-        self.lanes[lane].items.iter().map(|(_, item)| item)
+        self.lanes.items(lane).map(|(_, item)| item)
     }
 
     /// The moment of the last item on a lane; the start of the run if there is none.
     pub fn last_at(&self, lane: usize) -> Time {
-        self.lanes[lane]
-            .items
-            .back()
-            .map_or(Time::ZERO, |(at, _)| *at)
+        self.lanes.last(lane).map_or(Time::ZERO, |(at, _)| *at)
     }
 
     /// Takes what is next. A wake-up that fires is disarmed.
@@ -138,35 +152,50 @@ impl<E> Queue<E> {
     pub fn pop_by(&mut self, limit: Time) -> Option<(Time, Next<E>)> {
         self.settle();
         let (at, leaf) = self.tree.winner();
+        if let Some(restless) = &mut self.restless
+            && restless.at != Time::NEVER
+            && restless.at <= limit
+            && (restless.at, restless.leaf) < (at, leaf)
+        {
+            let at = std::mem::replace(&mut restless.at, Time::NEVER);
+            return Some((at, Next::Wake(restless.wake)));
+        }
         if at > limit || at == Time::NEVER {
             return None;
         }
         let owner = self.owner[leaf] as usize;
-        let Some(lane) = self.lanes.get_mut(owner) else {
+        if let Some(wake) = owner.checked_sub(self.lanes.count()) {
             self.fired = Some(leaf as u32);
-            return Some((at, Next::Wake(owner - self.lanes.len())));
-        };
-        let (_, item) = lane.items.pop_front()?;
-        let next = lane.items.front();
-        let head = next.map_or(Time::NEVER, |(next, _)| (*next).max(lane.held_until));
+            return Some((at, Next::Wake(wake)));
+        }
+        let (_, item) = self.lanes.pop(owner)?;
+        let next = self.lanes.first(owner);
+        let head = next.map_or(Time::NEVER, |(next, _)| self.leaves_at(owner, *next));
         self.tree.set(leaf, head);
         Some((at, Next::Item(owner, item)))
+    }
+
+    /// When an item leaves a lane that arrives at `at`.
+    fn leaves_at(&self, lane: usize, at: Time) -> Time {
+        let held_until = self.held_until.get(lane).copied();
+        at.max(held_until.unwrap_or(Time::ZERO))
     }
 
     /// Empties a lane and returns what was in it, in order: a cut.
     pub fn clear(&mut self, lane: usize) -> impl Iterator<Item = E> + use<E> {
         self.tree.set(self.leaf[lane] as usize, Time::NEVER);
-        std::mem::take(&mut self.lanes[lane].items)
-            .into_iter()
+        let items: Vec<E> = std::iter::from_fn(|| self.lanes.pop(lane))
             .map(|(_, item)| item)
+            .collect();
+        items.into_iter()
     }
 
     /// Lets nothing leave a lane before `until`: a hold. Nothing is lost; what waits leaves then.
     pub fn hold(&mut self, lane: usize, until: Time) {
-        let entry = &mut self.lanes[lane];
-        entry.held_until = entry.held_until.max(until);
-        if let Some((first, _)) = entry.items.front() {
-            let head = (*first).max(entry.held_until);
+        self.held_until.resize(self.lanes.count(), Time::ZERO);
+        self.held_until[lane] = self.leaves_at(lane, until);
+        if let Some((first, _)) = self.lanes.first(lane) {
+            let head = self.leaves_at(lane, *first);
             self.tree.set(self.leaf[lane] as usize, head);
         }
     }
@@ -257,13 +286,13 @@ mod tests {
         }
     }
 
-    /// Cuts, holds and timers that fire early, against a naive list of everything.
+    /// Cuts, holds, timers that fire early and a restless one, against a naive list of everything.
     #[test]
     fn cuts_holds_and_early_timers_agree_with_a_naive_queue() {
         let mut draw = Seed(4).generator("queue", 1);
         let (lanes, wakes) = (5, 4);
         let rank: Vec<u32> = (0..9).map(|index| (index * 4) % 9).collect();
-        let mut queue: Queue<u32> = Queue::new(lanes, wakes, &rank);
+        let mut queue: Queue<u32> = Queue::new(lanes, wakes, &rank).with_restless(1);
         let mut naive: Vec<Vec<(u64, u32)>> = vec![Vec::new(); lanes];
         let mut held = vec![0; lanes];
         let mut armed = vec![u64::MAX; wakes];
@@ -285,11 +314,11 @@ mod tests {
                     queue.arm(wake, at(soon));
                     armed[wake] = soon;
                 }
-                3 => {
+                3 if wake != 1 => {
                     queue.arm_by(wake, at(soon));
                     armed[wake] = armed[wake].min(soon);
                 }
-                4..7 => {
+                3..7 => {
                     let last = naive[lane].last().map_or(soon, |(last, _)| soon.max(*last));
                     queue.push(lane, at(last), item);
                     naive[lane].push((last, item));
