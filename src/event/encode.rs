@@ -241,22 +241,26 @@ fn raft_fields(event: RaftEvent) -> ([u64; 2], [u64; 3]) {
 
 /// Hashes a run: equal hashes mean equal runs, event for event.
 ///
-/// Words are gathered and hashed in bulk with XXH3, which costs a fraction of feeding them one by
+/// Events are gathered and hashed in bulk with XXH3, which costs a fraction of feeding them one by
 /// one.
 pub struct TraceHasher {
     hasher: Xxh3,
-    words: Vec<u64>,
+    gathered: Box<[[u8; EVENT_BYTES]; BULK]>,
+    /// So many of them wait to be hashed.
+    waiting: usize,
 }
 
-/// Words that are hashed at once, and how many are turned into bytes at a time.
-const BULK: usize = 1_020;
-const STRETCH: usize = 60;
+/// Bytes of an encoded event.
+const EVENT_BYTES: usize = size_of::<EncodedEvent>();
+/// Events that are hashed at once.
+const BULK: usize = 204;
 
 impl Default for TraceHasher {
     fn default() -> Self {
         Self {
             hasher: Xxh3::new(),
-            words: Vec::with_capacity(BULK),
+            gathered: Box::new([[0; EVENT_BYTES]; BULK]),
+            waiting: 0,
         }
     }
 }
@@ -269,22 +273,21 @@ impl TraceHasher {
     }
 
     fn flush(&mut self) {
-        let mut bytes = [0; 8 * STRETCH];
-        for stretch in self.words.chunks(STRETCH) {
-            for (place, word) in bytes.chunks_exact_mut(8).zip(stretch) {
-                place.copy_from_slice(&word.to_le_bytes());
-            }
-            self.hasher.update(&bytes[..8 * stretch.len()]);
-        }
-        self.words.clear();
+        self.hasher
+            .update(self.gathered[..self.waiting].as_flattened());
+        self.waiting = 0;
     }
 }
 
 impl Observer for TraceHasher {
     #[inline]
     fn see(&mut self, at: Time, event: &Event) {
-        self.words.extend_from_slice(&event.encode(at));
-        if self.words.len() >= BULK {
+        let place = &mut self.gathered[self.waiting];
+        for (bytes, word) in place.as_chunks_mut().0.iter_mut().zip(event.encode(at)) {
+            *bytes = word.to_le_bytes();
+        }
+        self.waiting += 1;
+        if self.waiting == BULK {
             self.flush();
         }
     }
