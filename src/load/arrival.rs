@@ -36,11 +36,11 @@ enum Kind {
 }
 
 impl Arrivals {
-    /// The arrivals of a publisher of `group` that starts at `start`; `generator` is drawn from by
-    /// Poisson arrivals alone.
+    /// The arrivals of a publisher of `group` that starts at `start`; Poisson arrivals alone draw, from
+    /// `generator`.
     ///
     /// An open loop without a usable rate has no arrivals at all; a checked file has one.
-    pub fn new(group: &Publishers, start: Time, generator: Generator) -> Self {
+    pub fn new(group: &Publishers, start: Time, generator: impl FnOnce() -> Generator) -> Self {
         let mean_ns = group
             .rate_per_second
             .filter(|rate| *rate > 0.0)
@@ -53,7 +53,7 @@ impl Arrivals {
             },
             Arrival::Poisson => Kind::Poisson {
                 mean_ns,
-                generator: Box::new(generator),
+                generator: Box::new(generator()),
             },
         };
         let mut arrivals = Self {
@@ -165,7 +165,7 @@ mod tests {
             ..Publishers::default()
         };
         let generator = Seed(seed).generator("arrival", 0);
-        Arrivals::new(&group, Time::from_millis(5), generator)
+        Arrivals::new(&group, Time::from_millis(5), || generator)
     }
 
     #[test]

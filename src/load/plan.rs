@@ -51,8 +51,7 @@ pub struct Planned {
 pub struct Plan {
     publisher: PublisherId,
     arrivals: Arrivals,
-    sizes: PayloadSize,
-    size_generator: Box<Generator>,
+    sizes: Sizes,
     messages: u32,
     batches: u32,
     subjects: u32,
@@ -93,9 +92,8 @@ impl Plan {
         pauses.sort_by_key(|pause| pause.after);
         Self {
             publisher,
-            arrivals: Arrivals::new(group, start, seed.generator("arrival", number)),
-            sizes: group.payload,
-            size_generator: Box::new(seed.generator("payload", number)),
+            arrivals: Arrivals::new(group, start, || seed.generator("arrival", number)),
+            sizes: Sizes::new(group.payload, || seed.generator("payload", number)),
             messages: group.messages.max(1),
             batches: group.batches,
             subjects: group.subjects.max(1),
@@ -263,21 +261,46 @@ impl Plan {
         Planned {
             batch: self.batch,
             sequence: BatchSequence(u64::from(self.sequence)),
-            bytes: self.draw_size(),
+            bytes: self.sizes.next(),
             subject,
             last,
             intended,
         }
     }
+}
 
-    fn draw_size(&mut self) -> u32 {
+/// The sizes of payloads. Only drawn ones have a generator: thousands of publishers have none.
+#[derive(Clone, Debug)]
+enum Sizes {
+    Fixed(u32),
+    Drawn {
+        least: u32,
+        most: u32,
+        generator: Box<Generator>,
+    },
+}
+
+impl Sizes {
+    fn new(payload: PayloadSize, generator: impl FnOnce() -> Generator) -> Self {
         let clamp = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
-        match self.sizes {
-            PayloadSize::Fixed(bytes) => clamp(bytes.0),
-            PayloadSize::Range(range) => {
-                let (min, max) = (clamp(range.min.0), clamp(range.max.0));
-                self.size_generator.random_range(min..=max.max(min))
-            }
+        match payload {
+            PayloadSize::Fixed(bytes) => Self::Fixed(clamp(bytes.0)),
+            PayloadSize::Range(range) => Self::Drawn {
+                least: clamp(range.min.0),
+                most: clamp(range.max.0.max(range.min.0)),
+                generator: Box::new(generator()),
+            },
+        }
+    }
+
+    fn next(&mut self) -> u32 {
+        match self {
+            Self::Fixed(bytes) => *bytes,
+            Self::Drawn {
+                least,
+                most,
+                generator,
+            } => generator.random_range(*least..=*most),
         }
     }
 }
@@ -526,7 +549,7 @@ mod tests {
         };
         let draw = |seed| {
             let mut plan = Plan::new(&group, PublisherId(0), 0, Seed(seed));
-            (0..100).map(|_| plan.draw_size()).collect::<Vec<_>>()
+            (0..100).map(|_| plan.sizes.next()).collect::<Vec<_>>()
         };
         assert_eq!(draw(1), draw(1));
         assert_ne!(draw(1), draw(2));

@@ -18,7 +18,7 @@ use crate::server::message::{BatchHandle, ConnectionId, Control, Publish, ReplyT
 
 /// What the hosts of a group share.
 pub(super) struct Group {
-    pub(super) settings: publisher::Settings,
+    pub(super) settings: Arc<publisher::Settings>,
     pub(super) publish_cost: Time,
     pub(super) message_ids: bool,
     pub(super) headers: Vec<HeaderRule>,
@@ -218,7 +218,7 @@ impl Host {
         let home = self.subjects[planned.subject as usize];
         self.open = Some(Open {
             number,
-            core: Publisher::new(settings.clone()),
+            core: Publisher::new(Arc::clone(settings)),
             planned: None,
             home,
         });

@@ -23,7 +23,7 @@ pub(super) fn server(settings: &Settings, lane: Lane) -> Result<Modelled, SimErr
 /// What the hosts of a group share.
 pub(super) fn group(group: &Publishers, settings: &Settings) -> Group {
     Group {
-        settings: PublisherDefects::of(settings).settings(group),
+        settings: PublisherDefects::of(settings).settings(group).into(),
         publish_cost: group.publish_cost.0,
         message_ids: group.message_ids,
         headers: group.headers.clone(),

@@ -7,6 +7,8 @@
 mod calls;
 mod port;
 
+use std::sync::Arc;
+
 use self::calls::Noted;
 pub use self::port::{Action, ControlFrame, End, Input, Outcome};
 pub use super::profile::{Profile, Settings};
@@ -21,7 +23,8 @@ const BATCH_UNKNOWN: u16 = 10_208;
 /// The client half of one fast batch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Publisher {
-    settings: Settings,
+    /// Shared by the batches of a group.
+    settings: Arc<Settings>,
     window: Window,
     /// Highest batch sequence sent, an EOB not counted.
     sent: BatchSequence,
@@ -58,7 +61,8 @@ struct Wait {
 
 impl Publisher {
     /// A publisher that has sent nothing.
-    pub const fn new(settings: Settings) -> Self {
+    pub fn new(settings: impl Into<Arc<Settings>>) -> Self {
+        let settings = settings.into();
         let window = Window::new(settings.flow, settings.outstanding_acks);
         Self {
             settings,

@@ -598,7 +598,8 @@ fn a_gate_before_the_first_message_has_nothing_to_ping() {
 fn pings_may_have_a_shortest_distance() {
     for (timeout, pings) in [(90, 0), (150, 1), (250, 2), (3_000, 2)] {
         let mut scene = Scene::new(10, 1, GapMode::Fail, Profile::JETSTREAM_EXTRA);
-        scene.publisher.settings.ack_timeout = Time::from_millis(timeout);
+        let settings = Arc::make_mut(&mut scene.publisher.settings);
+        settings.ack_timeout = Time::from_millis(timeout);
         scene.step(Input::Offer);
         scene.ack(0, 10);
         while scene.step(Input::Offer) != [Action::Blocked] {}
