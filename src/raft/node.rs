@@ -191,8 +191,8 @@ impl<E: Entry, S: State> Node<E, S> {
 
     // -- the loop ----------------------------------------------------------------------------
 
-    /// Whether the disk writes and inputs wait.
-    pub(super) const fn is_busy(&self) -> bool {
+    /// Whether the disk writes: inputs wait meanwhile, and proposals get in beside it or wait too.
+    pub const fn is_busy(&self) -> bool {
         self.busy
     }
 

@@ -156,7 +156,9 @@ impl Server {
         out: &mut dyn Sink<Action>,
     ) -> bool {
         let (name, proposal) = match request {
-            ApiRequest::Purge { stream, purge } => (stream, Proposal::Purge(purge.clone())),
+            ApiRequest::Purge { stream, purge } => {
+                (stream, Proposal::Purge(Box::new(purge.clone())))
+            }
             ApiRequest::MessageDelete { stream, sequence } => (stream, Proposal::Delete(*sequence)),
             _ => return false,
         };

@@ -14,32 +14,22 @@ use crate::batch::message::SubjectId;
 pub(super) struct Ahead {
     messages: u64,
     bytes: u64,
-    /// Messages by subject.
-    subjects: BTreeMap<SubjectId, u64>,
     /// Digests of message ids.
     ids: BTreeSet<u128>,
 }
 
 impl Ahead {
     /// Counts a message that passed its checks; `bytes` is the size of its record.
-    pub(super) fn add(&mut self, subject: SubjectId, asked: &Asked<'_>, bytes: u64) {
+    pub(super) fn add(&mut self, asked: &Asked<'_>, bytes: u64) {
         self.messages += 1;
         self.bytes += bytes;
-        *self.subjects.entry(subject).or_default() += 1;
         if let Some(id) = asked.message_id {
             self.ids.insert(dedup::digest(id));
         }
     }
 
     /// Takes a message back that was added with the same arguments: it is in the log now, or lost.
-    pub(super) fn settle(&mut self, subject: SubjectId, asked: &Asked<'_>, bytes: u64) {
-        let Some(count) = self.subjects.get_mut(&subject) else {
-            return;
-        };
-        *count -= 1;
-        if *count == 0 {
-            self.subjects.remove(&subject);
-        }
+    pub(super) fn settle(&mut self, asked: &Asked<'_>, bytes: u64) {
         self.messages -= 1;
         self.bytes -= bytes;
         if let Some(id) = asked.message_id {
@@ -57,14 +47,34 @@ impl Ahead {
         self.bytes
     }
 
-    /// Messages of a subject.
-    pub(super) fn messages_of(&self, subject: SubjectId) -> u64 {
-        self.subjects.get(&subject).copied().unwrap_or(0)
-    }
-
     /// Whether one of them has this message id.
     pub(super) fn has_id(&self, id: &str) -> bool {
         !self.ids.is_empty() && self.ids.contains(&dedup::digest(id))
+    }
+}
+
+/// What an atomic batch has ahead of the message in hand.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct InBatch {
+    all: Ahead,
+    subjects: BTreeMap<SubjectId, u64>,
+}
+
+impl InBatch {
+    /// Counts a message that passed its checks; `bytes` is the size of its record.
+    pub(super) fn add(&mut self, subject: SubjectId, asked: &Asked<'_>, bytes: u64) {
+        self.all.add(asked, bytes);
+        *self.subjects.entry(subject).or_default() += 1;
+    }
+
+    /// All of them.
+    pub(super) const fn all(&self) -> &Ahead {
+        &self.all
+    }
+
+    /// Messages of a subject.
+    pub(super) fn messages_of(&self, subject: SubjectId) -> u64 {
+        self.subjects.get(&subject).copied().unwrap_or(0)
     }
 }
 
@@ -79,19 +89,25 @@ mod tests {
             message_id: Some("m"),
             ..Asked::NOTHING
         };
-        ahead.add(SubjectId(3), &asked, 40);
-        ahead.add(SubjectId(3), &Asked::NOTHING, 50);
-        ahead.add(SubjectId(4), &Asked::NOTHING, 1);
-        assert_eq!((ahead.messages(), ahead.bytes()), (3, 91));
-        assert_eq!(ahead.messages_of(SubjectId(3)), 2);
-        assert_eq!(ahead.messages_of(SubjectId(5)), 0);
+        ahead.add(&asked, 40);
+        ahead.add(&Asked::NOTHING, 50);
+        assert_eq!((ahead.messages(), ahead.bytes()), (2, 90));
         assert!(ahead.has_id("m") && !ahead.has_id("n"));
-        ahead.settle(SubjectId(3), &asked, 40);
-        assert_eq!((ahead.messages(), ahead.bytes()), (2, 51));
-        assert_eq!(ahead.messages_of(SubjectId(3)), 1);
+        ahead.settle(&asked, 40);
+        assert_eq!((ahead.messages(), ahead.bytes()), (1, 50));
         assert!(!ahead.has_id("m"));
-        ahead.settle(SubjectId(3), &Asked::NOTHING, 50);
-        ahead.settle(SubjectId(4), &Asked::NOTHING, 1);
+        ahead.settle(&Asked::NOTHING, 50);
         assert_eq!(ahead, Ahead::default());
+    }
+
+    #[test]
+    fn a_batch_counts_its_subjects() {
+        let mut batch = InBatch::default();
+        batch.add(SubjectId(3), &Asked::NOTHING, 40);
+        batch.add(SubjectId(3), &Asked::NOTHING, 50);
+        batch.add(SubjectId(4), &Asked::NOTHING, 1);
+        assert_eq!((batch.all().messages(), batch.all().bytes()), (3, 91));
+        assert_eq!(batch.messages_of(SubjectId(3)), 2);
+        assert_eq!(batch.messages_of(SubjectId(5)), 0);
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::ahead::Ahead;
+use super::ahead::InBatch;
 use super::ask::{self, Asked};
 use super::check::{Hindrance, header_bytes};
 use super::config::Retention;
@@ -183,13 +183,13 @@ impl Stream {
         messages: &[Publish],
         around: &Surroundings<'_>,
     ) -> Result<(), ApiError> {
-        let mut ahead = Ahead::default();
+        let mut ahead = InBatch::default();
         let checked = messages
             .iter()
             .try_for_each(|message| self.check_behind(message, around, &mut ahead));
         let shifts = around.atomic_defects.shifts_last && !self.is_replicated();
         self.shifted_last = if checked.is_err() && shifts {
-            self.log.last().0 + ahead.messages()
+            self.log.last().0 + ahead.all().messages()
         } else {
             0
         };
@@ -201,7 +201,7 @@ impl Stream {
         &mut self,
         message: &Publish,
         around: &Surroundings<'_>,
-        ahead: &mut Ahead,
+        ahead: &mut InBatch,
     ) -> Result<(), ApiError> {
         let headers = message.headers.as_deref();
         let asked = headers.map_or(Asked::NOTHING, Asked::read);

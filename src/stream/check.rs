@@ -3,7 +3,7 @@
 //! The order differs between a message of a batch and a plain publish, as on a single nats-server.
 //! Leans on `ask` and `ahead`.
 
-use super::ahead::Ahead;
+use super::ahead::{Ahead, InBatch};
 use super::ask::{self, Asked, Rollup};
 use super::config::{Discard, Retention, StreamConfig};
 use super::subjects::{self, Subjects};
@@ -73,7 +73,7 @@ impl Stream {
         publish: &Publish,
         asked: &Asked<'_>,
         header_bytes: u32,
-        ahead: Option<&Ahead>,
+        ahead: Option<&InBatch>,
     ) -> Checked {
         if publish.headers.is_some() {
             check_header_bytes(header_bytes)?;
@@ -152,13 +152,13 @@ impl Stream {
 
     /// Compared with where the message would go. Behind others of an atomic batch even the right
     /// number is refused.
-    fn check_last_sequence_of_batch(&self, asked: &Asked<'_>, ahead: Option<&Ahead>) -> Checked {
+    fn check_last_sequence_of_batch(&self, asked: &Asked<'_>, ahead: Option<&InBatch>) -> Checked {
         let last = self.log.last().0 + self.in_flight().map_or(0, Ahead::messages);
         let Some(ahead) = ahead else {
             return check_last_sequence(asked, last.max(self.shifted_last));
         };
-        check_last_sequence(asked, last + ahead.messages())?;
-        if asked.last_sequence.is_some() && ahead.messages() > 0 {
+        check_last_sequence(asked, last + ahead.all().messages())?;
+        if asked.last_sequence.is_some() && ahead.all().messages() > 0 {
             return Err(ErrorCode::WrongLastSequenceConstant.into());
         }
         Ok(())
@@ -169,7 +169,7 @@ impl Stream {
         subjects: &Subjects,
         subject: SubjectId,
         asked: &Asked<'_>,
-        ahead: Option<&Ahead>,
+        ahead: Option<&InBatch>,
     ) -> Checked {
         let Some(expected) = asked.last_subject_sequence else {
             return if asked.subject_filter.is_some() {
@@ -253,7 +253,7 @@ impl Stream {
         publish: &Publish,
         asked: &Asked<'_>,
         header_bytes: u32,
-        ahead: Option<&Ahead>,
+        ahead: Option<&InBatch>,
     ) -> Checked {
         if self.config.discard != Discard::New {
             return Ok(());
@@ -282,12 +282,16 @@ impl Stream {
 
     /// What comes before a message and is not in the log: proposals in flight, and the batch that it
     /// belongs to.
-    fn messages_before(&self, batch: Option<&Ahead>, subject: SubjectId) -> Before {
-        let mut before = Before::default();
-        for ahead in self.in_flight().into_iter().chain(batch) {
+    fn messages_before(&self, batch: Option<&InBatch>, subject: SubjectId) -> Before {
+        let state = self.subjects.get(subject.0 as usize);
+        let in_flight = state.map_or(0, |state| u64::from(state.in_flight));
+        let mut before = Before {
+            of_subject: in_flight + batch.map_or(0, |batch| batch.messages_of(subject)),
+            ..Before::default()
+        };
+        for ahead in self.in_flight().into_iter().chain(batch.map(InBatch::all)) {
             before.messages += ahead.messages();
             before.bytes += ahead.bytes();
-            before.of_subject += ahead.messages_of(subject);
         }
         before
     }
@@ -377,9 +381,9 @@ fn check_header_bytes(bytes: u32) -> Checked {
 }
 
 /// Whether a message id comes twice in an atomic batch.
-fn check_duplicate_ahead(asked: &Asked<'_>, ahead: Option<&Ahead>) -> Checked {
+fn check_duplicate_ahead(asked: &Asked<'_>, ahead: Option<&InBatch>) -> Checked {
     match (asked.message_id, ahead) {
-        (Some(id), Some(ahead)) if ahead.has_id(id) => Err(ErrorCode::AtomicDuplicate.into()),
+        (Some(id), Some(ahead)) if ahead.all().has_id(id) => Err(ErrorCode::AtomicDuplicate.into()),
         _ => Ok(()),
     }
 }
@@ -394,7 +398,7 @@ fn check_last_sequence(asked: &Asked<'_>, last: u64) -> Checked {
 }
 
 /// A message of an atomic batch replaces nothing of its own batch.
-fn check_rollup_ahead(subject: SubjectId, asked: &Asked<'_>, ahead: Option<&Ahead>) -> Checked {
+fn check_rollup_ahead(subject: SubjectId, asked: &Asked<'_>, ahead: Option<&InBatch>) -> Checked {
     let (Some(rollup), Some(ahead)) = (asked.rollup.and_then(Rollup::parse), ahead) else {
         return Ok(());
     };
@@ -402,7 +406,7 @@ fn check_rollup_ahead(subject: SubjectId, asked: &Asked<'_>, ahead: Option<&Ahea
         Rollup::Subject if ahead.messages_of(subject) > 0 => {
             refuse_text(ErrorCode::RollupFailed, "batch rollup sub invalid")
         }
-        Rollup::All if ahead.messages() > 0 => {
+        Rollup::All if ahead.all().messages() > 0 => {
             refuse_text(ErrorCode::RollupFailed, "batch rollup all invalid")
         }
         Rollup::Subject | Rollup::All => Ok(()),

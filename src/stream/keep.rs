@@ -116,6 +116,7 @@ impl Stream {
         self.log.clear();
         for state in &mut self.subjects {
             *state = SubjectState {
+                in_flight: state.in_flight,
                 plain: state.plain,
                 ..SubjectState::default()
             };

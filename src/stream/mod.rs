@@ -88,6 +88,8 @@ struct SubjectState {
     /// Sequence of the last one; 0 without any.
     last: u64,
     count: u64,
+    /// On the leader of replicas: proposed and not applied.
+    in_flight: u32,
     /// The origin of plain messages of this subject.
     plain: Option<OriginId>,
 }

@@ -42,7 +42,7 @@ pub enum Proposal {
         is_last: bool,
     },
     /// The API takes messages out.
-    Purge(Purge),
+    Purge(Box<Purge>),
     /// The API takes one message out.
     Delete(StreamSequence),
 }
@@ -57,6 +57,22 @@ pub struct Proposed {
 }
 
 impl Proposal {
+    /// Batch, operation and batch sequence, if it is a frame of a fast batch.
+    pub const fn frame(&self) -> Option<(BatchHandle, Operation, BatchSequence)> {
+        match self {
+            Self::Message(message) => message.publish.frame(),
+            Self::OfBatch { .. } | Self::Purge(_) | Self::Delete(_) => None,
+        }
+    }
+
+    /// How many at the front of these stand together, all or none: an atomic batch does, and any other
+    /// stands alone.
+    pub fn together(proposals: &[Self]) -> usize {
+        let goes_on = |one: &&Self| matches!(one, Self::OfBatch { is_last: false, .. });
+        let others = proposals.iter().take_while(goes_on).count();
+        proposals.len().min(others + 1)
+    }
+
     /// Encoded size.
     pub fn bytes(&self) -> u64 {
         let message = |message: &Proposed| MESSAGE_BYTES + u64::from(message.publish.wire_bytes);
@@ -89,28 +105,9 @@ pub(super) struct Replicated {
     /// On the leader: proposed and not applied.
     in_flight: Ahead,
     /// What is to be proposed next.
-    outbox: Vec<Outgoing>,
+    outbox: Vec<Proposal>,
     /// Applied messages of an atomic batch whose end is still to come.
     gathered: Vec<Proposed>,
-}
-
-/// What a leader wants its replicas to apply.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Outgoing {
-    /// One proposal.
-    One(Proposal),
-    /// Several that stand together, all or none.
-    All(Vec<Proposal>),
-}
-
-impl Outgoing {
-    /// Batch, operation and batch sequence, if it is a frame of a fast batch.
-    pub fn frame(&self) -> Option<(BatchHandle, Operation, BatchSequence)> {
-        match self {
-            Self::One(Proposal::Message(message)) => message.publish.frame(),
-            Self::One(_) | Self::All(_) => None,
-        }
-    }
 }
 
 impl Stream {
@@ -146,7 +143,7 @@ impl Stream {
             return;
         };
         own.leads = true;
-        own.in_flight = Ahead::default();
+        self.forget_in_flight();
         let rules = self.rules(around);
         for (batch, slot) in self.batches.ids() {
             self.batches.restart_timer(slot, around.now);
@@ -163,8 +160,8 @@ impl Stream {
     pub fn step_down(&mut self, out: &mut impl Sink<Effect>) {
         if let Some(own) = &mut self.replicated {
             own.leads = false;
-            own.in_flight = Ahead::default();
             own.outbox.clear();
+            self.forget_in_flight();
             self.forget_atomic_batches(out);
         }
     }
@@ -174,13 +171,18 @@ impl Stream {
         if let Some(own) = &mut self.replicated {
             **own = Replicated::default();
         }
+        self.forget_in_flight();
         self.forget_batches(out);
     }
 
     /// What messages that were taken since the last call are to be proposed as, in their order.
-    pub fn take_proposals(&mut self) -> Vec<Outgoing> {
-        let own = self.replicated.as_mut();
-        own.map_or_else(Vec::new, |own| std::mem::take(&mut own.outbox))
+    pub fn take_proposals(&mut self) -> Vec<Proposal> {
+        let Some(own) = &mut self.replicated else {
+            return Vec::new();
+        };
+        // As much room as this time, so that it need not grow again.
+        let next = Vec::with_capacity(own.outbox.len());
+        std::mem::replace(&mut own.outbox, next)
     }
 
     /// Proposes a message that passed the checks.
@@ -192,29 +194,28 @@ impl Stream {
     ) {
         self.fly(publish, asked, around);
         if let Some(own) = &mut self.replicated {
-            own.outbox.push(Outgoing::One(Proposal::Message(Proposed {
+            own.outbox.push(Proposal::Message(Proposed {
                 publish: publish.clone(),
                 at: around.now,
-            })));
+            }));
         }
     }
 
     /// Proposes an atomic batch that passed the checks, as entries that stand together.
     pub(super) fn propose_atomic(&mut self, messages: Vec<Publish>, around: &Surroundings<'_>) {
         let last = messages.len().saturating_sub(1);
-        let mut proposals = Vec::with_capacity(messages.len());
         for (index, publish) in messages.into_iter().enumerate() {
             let headers = publish.headers.clone();
             let asked = headers.as_deref().map_or(Asked::NOTHING, Asked::read);
             self.fly(&publish, &asked, around);
             let at = around.now;
-            proposals.push(Proposal::OfBatch {
+            let proposal = Proposal::OfBatch {
                 message: Proposed { publish, at },
                 is_last: index == last,
-            });
-        }
-        if let Some(own) = &mut self.replicated {
-            own.outbox.push(Outgoing::All(proposals));
+            };
+            if let Some(own) = &mut self.replicated {
+                own.outbox.push(proposal);
+            }
         }
     }
 
@@ -251,17 +252,32 @@ impl Stream {
     fn fly(&mut self, publish: &Publish, asked: &Asked<'_>, around: &Surroundings<'_>) {
         let bytes = self.record_bytes(around.subjects, publish, header_bytes(publish));
         if let Some(own) = &mut self.replicated {
-            own.in_flight.add(publish.subject, asked, bytes);
+            own.in_flight.add(asked, bytes);
+            self.subject_mut(publish.subject).in_flight += 1;
         }
     }
 
     /// A message has come through. One that another leader proposed was never counted here.
     fn land(&mut self, publish: &Publish, asked: &Asked<'_>, around: &Surroundings<'_>) {
+        if !self.leads() {
+            return;
+        }
         let bytes = self.record_bytes(around.subjects, publish, header_bytes(publish));
-        if let Some(own) = &mut self.replicated
-            && own.leads
-        {
-            own.in_flight.settle(publish.subject, asked, bytes);
+        let state = self.subject_mut(publish.subject);
+        if let Some(left) = state.in_flight.checked_sub(1) {
+            state.in_flight = left;
+            if let Some(own) = &mut self.replicated {
+                own.in_flight.settle(asked, bytes);
+            }
+        }
+    }
+
+    fn forget_in_flight(&mut self) {
+        if let Some(own) = &mut self.replicated {
+            own.in_flight = Ahead::default();
+        }
+        for state in &mut self.subjects {
+            state.in_flight = 0;
         }
     }
 
@@ -406,6 +422,9 @@ impl Stream {
         let Some(own) = &mut self.replicated else {
             return;
         };
+        if own.gathered.is_empty() {
+            return;
+        }
         for message in std::mem::take(&mut own.gathered) {
             let headers = message.publish.headers.clone();
             let asked = headers.as_deref().map_or(Asked::NOTHING, Asked::read);

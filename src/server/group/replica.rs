@@ -16,8 +16,8 @@ use crate::server::host::Host;
 use crate::server::message::Loss;
 use crate::server::{Action, ServerModel, lost};
 use crate::stream::Stream;
+use crate::stream::replicated::CallResult;
 pub(super) use crate::stream::replicated::Proposal;
-use crate::stream::replicated::{CallResult, Outgoing};
 
 /// Append entries in the log at which a snapshot is taken (`monitorStream`).
 const SNAPSHOT_ENTRIES: u64 = 65_536;
@@ -109,6 +109,7 @@ impl Member {
 }
 
 impl Group {
+    /// Proposes what the loop of a replica has let pass.
     pub(super) fn propose_decided(
         &mut self,
         now: Time,
@@ -116,17 +117,24 @@ impl Group {
         around: &Around<'_>,
         out: &mut dyn Sink<Action>,
     ) {
-        for outgoing in self.members[index].host.stream.take_proposals() {
-            let frame = outgoing.frame();
-            let Some(term) = self.members[index].term else {
-                lost(frame, Loss::NoLeader, out);
-                continue;
+        let mut proposals = self.members[index].host.stream.take_proposals();
+        while let Some(first) = proposals.first() {
+            let frame = first.frame();
+            let member = &self.members[index];
+            let Some(term) = member.term else {
+                for proposal in &proposals {
+                    lost(proposal.frame(), Loss::NoLeader, out);
+                }
+                return;
             };
-            let input = match outgoing {
-                Outgoing::One(entry) => Input::Propose { term, entry },
-                Outgoing::All(entries) => Input::ProposeAll { term, entries },
+            // The first begins a write, and while the disk writes all others get in alike.
+            let entries = if member.node.is_busy() {
+                std::mem::take(&mut proposals)
+            } else {
+                let together = Proposal::together(&proposals);
+                proposals.drain(..together).collect()
             };
-            self.raft(now, index, input, around, out);
+            self.raft(now, index, Input::ProposeAll { term, entries }, around, out);
             if self.members[index].term.is_none() {
                 // Overrun: the leader steps down over this very proposal, which it does not take.
                 lost(frame, Loss::NoLeader, out);
