@@ -1,7 +1,7 @@
 //! The messages of a stream, kept as what a judge or a reader may ask for: 16 bytes each.
 //!
 //! Payloads are a length and a digest; headers lie aside, for those messages that have some.
-//! Entries stand in chunks that forks of a world share. Leans on `batch::message`.
+//! Entries stand in chunks that forks of a world share, and replicas too. Leans on `batch::message`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{Hash, Hasher};
@@ -51,7 +51,7 @@ pub struct Record {
     pub payload: Payload,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 struct Entry {
     origin: u32,
     sequence: u32,
@@ -76,6 +76,8 @@ pub struct Log {
     tail: Vec<Entry>,
     tail_live: u32,
     base: u64,
+    /// Chunks that begin before this sequence were compared with those of other replicas.
+    compared: u64,
     first: u64,
     last: u64,
     messages: u64,
@@ -96,6 +98,7 @@ impl Log {
             tail: Vec::new(),
             tail_live: 0,
             base: 1,
+            compared: 1,
             first: 0,
             last: 0,
             messages: 0,
@@ -267,6 +270,35 @@ impl Log {
             self.mix(self.last);
             self.forget_all();
         }
+    }
+
+    /// Whether chunks were filled since the last [`Log::share`].
+    pub fn has_new_chunks(&self) -> bool {
+        self.chunk_start(self.chunks.len()) > self.compared
+    }
+
+    /// Has the chunks that were filled since the last time, and that another replica's log has alike,
+    /// lie in memory once.
+    pub fn share<'a>(&mut self, others: impl Iterator<Item = &'a Self> + Clone) {
+        let first = self.compared.saturating_sub(self.base) as usize / CHUNK;
+        for index in first..self.chunks.len() {
+            let start = self.chunk_start(index);
+            let own = &mut self.chunks[index].entries;
+            let alike = |other: &'a Self| {
+                let index = start.checked_sub(other.base)? as usize / CHUNK;
+                let theirs = &other.chunks.get(index)?.entries;
+                (theirs == own).then_some(theirs)
+            };
+            if let Some(theirs) = others.clone().find_map(alike) {
+                *own = Arc::clone(theirs);
+            }
+        }
+        self.compared = self.chunk_start(self.chunks.len());
+    }
+
+    /// The sequence of the first entry of a chunk, be it the next one to be filled.
+    const fn chunk_start(&self, index: usize) -> u64 {
+        self.base + (index * CHUNK) as u64
     }
 
     fn push(&mut self, entry: Entry) {
@@ -485,6 +517,27 @@ mod tests {
         log.remove(StreamSequence(7));
         assert_ne!(log, fork);
         assert!(fork.get(StreamSequence(7)).is_some());
+    }
+
+    #[test]
+    fn equal_chunks_of_replicas_lie_in_memory_once() {
+        let (mut log, origin) = log(Storage::File, 9_000);
+        let (other, _) = self::log(Storage::File, 9_000);
+        log.remove(StreamSequence(5_000));
+        assert!(log.has_new_chunks());
+        log.share(std::iter::once(&other));
+        let shared = |index: usize| {
+            let (own, theirs) = (&log.chunks[index], &other.chunks[index]);
+            Arc::ptr_eq(&own.entries, &theirs.entries)
+        };
+        assert!(shared(0) && !shared(1));
+        assert!(!log.has_new_chunks());
+        assert_eq!(log.get(StreamSequence(5_000)), None);
+        assert!(other.get(StreamSequence(5_000)).is_some());
+        for message in 9_001..=13_000 {
+            append(&mut log, origin, message, None);
+        }
+        assert!(log.has_new_chunks());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::check::{Hindrance, header_bytes};
 use super::failure::ApiFailure;
 use super::intake::{Answers, Fast};
 use super::keep::{Incoming, Sender};
-use super::log::Origin;
+use super::log::{Log, Origin};
 use super::purge::Purge;
 use super::{BatchOrigins, Effect, Stream, Surroundings};
 use crate::batch::fast::ingest::Ingest;
@@ -124,6 +124,11 @@ impl Stream {
     /// Whether it is one of several.
     pub const fn is_replicated(&self) -> bool {
         self.replicated.is_some()
+    }
+
+    /// Has what other replicas store alike lie in memory once.
+    pub fn share_log<'a>(&mut self, others: impl Iterator<Item = &'a Log> + Clone) {
+        self.log.share(others);
     }
 
     /// Whether applied messages wait for the end of their atomic batch: no snapshot may be taken.

@@ -267,6 +267,9 @@ impl Group {
             }
             self.tell_applied(at, index, out);
         }
+        if self.members[index].host.stream.log().has_new_chunks() {
+            self.share_log(index);
+        }
         self.tell_processed(now, index, around, out);
         self.snapshot(now, index, around, out);
         self.begin_apply(now, index);
@@ -296,6 +299,16 @@ impl Group {
             && let Some((to, call)) = self.calls.pop_front()
         {
             answer_call(to, call, result, out);
+        }
+    }
+
+    /// What a replica stored is in memory already where another one has the same.
+    fn share_log(&mut self, index: usize) {
+        let (before, rest) = self.members.split_at_mut(index);
+        if let Some((member, after)) = rest.split_first_mut() {
+            let others = before.iter().chain(after.iter());
+            let logs = others.map(|other| other.host.stream.log());
+            member.host.stream.share_log(logs);
         }
     }
 
