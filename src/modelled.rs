@@ -4,12 +4,13 @@
 
 use rand::RngExt;
 
+use crate::batch::fast::flow::Room;
 use crate::machine::Time;
 use crate::nats::version::ServerVersion;
 use crate::net::disk::Disk;
 use crate::raft::{self, RaftDefect, RaftDefects, Range};
 use crate::scenario::{
-    Defect, Discard, DiskSettings, ModelledVersion, ServerSettings, Settings, Storage,
+    Defect, Discard, DiskSettings, FlowPolicy, ModelledVersion, ServerSettings, Settings, Storage,
     StreamSettings, SyncPolicy,
 };
 use crate::seed::Generator;
@@ -144,6 +145,12 @@ fn server_model(wanted: &ServerSettings, disk: &DiskSettings) -> ServerModel {
     ServerModel {
         version: model.version,
         flow_total: wanted.flow_total,
+        flow_room: match wanted.flow_policy {
+            FlowPolicy::EvenShare => None,
+            FlowPolicy::IngestQueue => Some(Room::IngestQueue),
+            FlowPolicy::RaftBacklog => Some(Room::RaftBacklog),
+            FlowPolicy::Both => Some(Room::Both),
+        },
         batch_idle_timeout: wanted.batch_idle_timeout.0,
         batches_per_stream: wanted.batches_per_stream,
         batches_per_server: wanted.batches_per_server,

@@ -36,8 +36,8 @@ pub use read::config_hash;
 pub use schema::{scenario_schema, workload_schema};
 pub use stream::{Discard, Storage, StreamSettings};
 pub use surroundings::{
-    Defect, DiskSettings, ModelledVersion, NetworkSettings, RaftSettings, ServerSettings,
-    SyncPolicy,
+    Defect, DiskSettings, FlowPolicy, ModelledVersion, NetworkSettings, RaftSettings,
+    ServerSettings, SyncPolicy,
 };
 pub use worlds::{Lane, LiveServers, SETTINGS_OF_REAL_SERVERS, Substrate};
 

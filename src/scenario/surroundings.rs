@@ -15,6 +15,8 @@ pub struct ServerSettings {
     /// Flow shared by the fast batches of a stream, 1..=65535.
     #[schemars(range(min = 1, max = 65_535))]
     pub flow_total: u16,
+    /// How it is shared. All but the first are experiments.
+    pub flow_policy: FlowPolicy,
     /// A batch of either kind without messages for this long is forgotten.
     #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "24h"))]
     pub batch_idle_timeout: Span,
@@ -54,6 +56,7 @@ impl Default for ServerSettings {
         Self {
             version: ModelledVersion::default(),
             flow_total: 500,
+            flow_policy: FlowPolicy::default(),
             batch_idle_timeout: Span(Time::from_secs(10)),
             batches_per_stream: 1_000,
             batches_per_server: 50_000,
@@ -66,6 +69,21 @@ impl Default for ServerSettings {
             defects: Vec::new(),
         }
     }
+}
+
+/// A rule by which a server grants flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlowPolicy {
+    /// Evenly among the batches of a stream: what nats-server does.
+    #[default]
+    EvenShare,
+    /// Of that, as much as there is room for in the ingest queue.
+    IngestQueue,
+    /// Of that, the less the more messages are proposed and not applied: nothing at 10,000.
+    RaftBacklog,
+    /// The less of the two.
+    Both,
 }
 
 /// A nats-server that can be modelled.

@@ -22,7 +22,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::batch::atomic::staging::Rules;
-use crate::batch::fast::flow::{EvenShare, Policy};
 use crate::batch::limits::Limits;
 use crate::machine::{Machine, Sink, Time};
 use crate::nats::{BatchSequence, Operation};
@@ -436,9 +435,7 @@ fn surroundings<'a>(
             defects: switches.staging,
         },
         atomic_defects: switches.atomic,
-        policy: Policy::EvenShare(EvenShare {
-            total: model.flow_total,
-        }),
+        policy: model.flow_policy(),
         ingest_permille: 0,
         defects: switches.fast,
         store_twice: switches.store_twice,

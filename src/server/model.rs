@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use crate::batch::atomic::staging::StagingDefects;
+use crate::batch::fast::flow::{EvenShare, Policy, Room, ShareOfRoom};
 use crate::batch::fast::ingest::BatchDefects;
 use crate::machine::Time;
 use crate::nats::version::ServerVersion;
@@ -19,6 +20,8 @@ pub struct ServerModel {
     pub version: ServerVersion,
     /// Flow shared by the fast batches of a stream.
     pub flow_total: u16,
+    /// What a batch has to leave room in, by an experimental rule; `None`: nats-server's rule.
+    pub flow_room: Option<Room>,
     /// Idle time after which a batch of either kind is forgotten.
     pub batch_idle_timeout: Time,
     /// Most fast batches per stream.
@@ -184,12 +187,24 @@ impl ServerDefect {
 }
 
 impl ServerModel {
+    /// How it chooses flow.
+    pub(super) const fn flow_policy(&self) -> Policy {
+        let share = EvenShare {
+            total: self.flow_total,
+        };
+        match self.flow_room {
+            None => Policy::EvenShare(share),
+            Some(room) => Policy::ShareOfRoom(ShareOfRoom { share, room }),
+        }
+    }
+
     /// nats-server of this version with its defaults, on a disk that syncs in the background.
     pub fn of(version: ServerVersion) -> Self {
         let own = ServerDefect::ALL.into_iter();
         Self {
             version,
             flow_total: 500,
+            flow_room: None,
             batch_idle_timeout: Time::from_secs(10),
             batches_per_stream: 1_000,
             batches_per_server: 50_000,

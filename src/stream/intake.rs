@@ -4,11 +4,12 @@
 
 use std::sync::Arc;
 
+use super::ahead::Ahead;
 use super::ask::{self, Asked};
 use super::check::{Hindrance, header_bytes};
 use super::keep::{Incoming, Sender};
 use super::{BatchOrigins, Effect, Stream, Surroundings};
-use crate::batch::fast::flow::Pressure;
+use crate::batch::fast::flow::{BACKLOG_FULL, Pressure};
 use crate::batch::fast::ingest::{Answer, Ingest, Next, Rules};
 use crate::batch::fast::table::SlotId;
 use crate::batch::message::{BatchHandle, Control, Fact, Publish, Reply, ReplyTo};
@@ -339,12 +340,19 @@ impl Stream {
         at
     }
 
+    /// What is proposed and not applied, in thousandths of a backlog that counts as too large.
+    fn backlog_permille(&self) -> u16 {
+        let ahead = self.in_flight().map_or(0, Ahead::messages);
+        (ahead.saturating_mul(1_000) / BACKLOG_FULL).min(1_000) as u16
+    }
+
     pub(super) fn rules(&self, around: &Surroundings<'_>) -> Rules {
         Rules {
             policy: around.policy,
             pressure: Pressure {
                 open: self.batches.open(),
                 ingest_permille: around.ingest_permille,
+                backlog_permille: self.backlog_permille(),
             },
             no_ack: self.config.no_ack,
             defects: around.defects,

@@ -34,7 +34,7 @@ impl Bench {
             policy: Policy::EvenShare(EvenShare { total: 500 }),
             pressure: Pressure {
                 open: 1,
-                ingest_permille: 0,
+                ..Pressure::default()
             },
             no_ack: false,
             defects: BatchDefects::default(),
