@@ -7,8 +7,10 @@ SEEDS ?= 1..200
 FUZZ_MS ?= 60000
 # Worlds of RAFT in a soak.
 RAFT_SEEDS ?= 10000
+# Random clusters in a soak.
+CLUSTER_SEEDS ?= 10000
 
-.PHONY: help verify fmt-check lint test doc fix bench soak deny audit
+.PHONY: help verify fmt-check lint test doc fix bench soak tables deny audit
 
 help: ## This list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/	/'
@@ -38,8 +40,12 @@ bench: ## Benchmarks of the event lane, its substrate, RAFT and the live generat
 soak: ## Every scenario and RAFT with many seeds, then every fuzz target for a while
 	$(CARGO) run --locked --release -- sim sims/nats/*.toml --seeds $(SEEDS)
 	TIDEGATE_RAFT_SEEDS=$(RAFT_SEEDS) $(CARGO) test --locked --release --test raft
+	TIDEGATE_CLUSTER_SEEDS=$(CLUSTER_SEEDS) $(CARGO) test --locked --release --test cluster_random
 	BOLERO_RANDOM_TEST_TIME_MS=$(FUZZ_MS) BOLERO_RANDOM_ITERATIONS=1000000000 \
 	  $(CARGO) test --locked --release --test 'fuzz*'
+
+tables: ## Writes the tables of the documents anew
+	TIDEGATE_WRITE_TABLES=1 $(CARGO) test --locked --release --test leader_changes
 
 deny: ## The dependency rules by cargo-deny (cargo install cargo-deny --locked)
 	cargo-deny --locked check bans licenses sources
