@@ -7,6 +7,9 @@ SEEDS ?= 1..200
 FUZZ_MS ?= 60000
 # Worlds of RAFT in a soak.
 RAFT_SEEDS ?= 10000
+# Random operations on the model and on a real nats-server, and on a cluster of three, in a soak.
+RANDOM_OPERATIONS ?= 1000000
+RANDOM_CLUSTER_OPERATIONS ?= 50000
 
 .PHONY: help verify fmt-check lint test doc fix bench soak deny audit
 
@@ -35,9 +38,11 @@ fix: ## Formats; writes the JSON Schemas and the list of third-party crates anew
 bench: ## Benchmarks of the event lane, its substrate, RAFT and the live generator; speed is judged here and never in tests
 	$(CARGO) bench --locked
 
-soak: ## Every scenario and RAFT with many seeds, then every fuzz target for a while
+soak: ## Every scenario and RAFT with many seeds, a million random operations, every fuzz target for a while
 	$(CARGO) run --locked --release -- sim sims/nats/*.toml --seeds $(SEEDS)
 	TIDEGATE_RAFT_SEEDS=$(RAFT_SEEDS) $(CARGO) test --locked --release --test raft
+	TIDEGATE_RANDOM_OPERATIONS=$(RANDOM_OPERATIONS) \
+	  TIDEGATE_RANDOM_CLUSTER_OPERATIONS=$(RANDOM_CLUSTER_OPERATIONS) $(CARGO) test --locked --release --test random
 	BOLERO_RANDOM_TEST_TIME_MS=$(FUZZ_MS) BOLERO_RANDOM_ITERATIONS=1000000000 \
 	  $(CARGO) test --locked --release --test 'fuzz*'
 

@@ -12,7 +12,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tidegate::conform::vector::{Kind, StepKind, VectorFile};
 use tidegate::conform::{
-    Against, Interrupt, Model, Options, Outcome, Summary, local, parse, record_all, replay, run,
+    Against, Interrupt, Model, Options, Outcome, Pace, Summary, local, parse, record_all, replay,
+    run,
 };
 use tidegate::nats::version::ServerVersion;
 
@@ -45,6 +46,7 @@ fn options(against: Against) -> Options {
         may_fetch: false,
         notice: |_| {},
         recording: false,
+        pace: Pace::Quiet,
         interrupt: Interrupt::default(),
     }
 }
@@ -373,4 +375,40 @@ fn the_command_line_tells_of_a_server_that_is_not_there() {
     let arguments = ["conform", &file, "--server-version", "1.0.0"];
     let (code, _, stderr) = tidegate(&arguments);
     assert_eq!(code, Some(3), "{stderr}");
+}
+
+/// The served model and the model are one, so nothing differs; and something must be named to differ.
+#[test]
+fn the_command_line_plays_random_operations() {
+    let arguments = [
+        "conform",
+        "--random",
+        "300",
+        "--seed",
+        "2",
+        "--against",
+        "serve",
+    ];
+    let (code, stdout, stderr) = tidegate(&[&arguments[..], &["--json"]].concat());
+    assert_eq!(code, Some(0), "{stdout}{stderr}");
+    let told: Value = serde_json::from_str(&stdout).unwrap();
+    assert!(told["operations"].as_u64().unwrap() >= 300);
+    assert_eq!(told["summary"]["passed"], told["summary"]["cases"]);
+    assert_eq!(told["recording"], Value::Null);
+    let (code, stdout, _) = tidegate(&arguments);
+    assert_eq!(code, Some(0));
+    assert!(stdout.contains(" 0 failed, 0 skipped\n"), "{stdout}");
+
+    let (code, _, stderr) = tidegate(&["conform", "--random", "10"]);
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("--against local, serve or URL"), "{stderr}");
+    for wrong in [
+        &["--random", "0"][..],
+        &["--random", "10", "small.json"],
+        &["--random", "10", "--replicas", "2"],
+        &["--seed", "1", "small.json"],
+    ] {
+        let (code, ..) = tidegate(&[&["conform"], wrong].concat());
+        assert_eq!(code, Some(2), "{wrong:?}");
+    }
 }
