@@ -26,7 +26,10 @@ const FILES: &[&str] = &[
     "r1-2.14.0.json",
     "r1-2.14.6.json",
     "r3-2.15.1.json",
+    FOUND,
 ];
+/// What random operations found: on one server, and on three.
+const FOUND: &str = "found-2.15.1.json";
 
 fn path(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -107,6 +110,15 @@ fn the_model_answers_as_a_cluster_did() {
         case.replicas = 1;
     }
     assert!(!run_file(alone, Against::Model).failed.is_empty());
+}
+
+#[test]
+fn the_model_answers_as_random_operations_found() {
+    let file = read(FOUND);
+    let cases = file.cases.len();
+    let summary = run_file(file, Against::Model);
+    assert!(summary.is_conform(), "{summary}");
+    assert_eq!(summary.passed, cases);
 }
 
 #[test]
@@ -225,14 +237,19 @@ fn real_answers_as_recorded(test: &str, replicas: u64) {
     let Some(version) = real_version(test) else {
         return;
     };
-    let files: Vec<VectorFile> = FILES.iter().map(|name| read(name)).collect();
-    let mut fitting = files
-        .into_iter()
-        .filter(|file| file.server_version == version && file.replicas == replicas);
-    let Some(file) = fitting.next() else {
+    let cases = FILES.iter().flat_map(|name| read(name).cases);
+    let file = VectorFile {
+        file: version.clone(),
+        server_version: version.clone(),
+        replicas,
+        cases: cases
+            .filter(|case| case.server_version == version && case.replicas == replicas)
+            .collect(),
+    };
+    if file.cases.is_empty() {
         tell_skipped(test, &format!("nothing recorded on {version}, R{replicas}"));
         return;
-    };
+    }
     let cases = file.cases.len();
     let summary = run_file(file, Against::Local);
     assert!(summary.is_conform(), "{summary}");
