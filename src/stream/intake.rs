@@ -235,6 +235,7 @@ impl Stream {
                     return false;
                 }
                 if let Err(Hindrance::Refused(error)) = self.check_last_message_id(asked) {
+                    self.unshift_last(error.code);
                     // The store refuses: the message counts as accepted and never as stored.
                     self.refuse(publish, error, out);
                     return false;
@@ -368,9 +369,16 @@ impl Stream {
                 code: error.code.number(),
             }));
         }
-        if let Some(to) = publish.reply.filter(|_| !self.config.no_ack) {
-            out.emit(Effect::Answer(to, Reply::Refused(Box::new(error))));
+        if !self.config.no_ack {
+            answer_refused(publish, error, out);
         }
+    }
+}
+
+/// Answers a refused message in place of a PubAck.
+pub(super) fn answer_refused(publish: &Publish, error: ApiError, out: &mut impl Sink<Effect>) {
+    if let Some(to) = publish.reply {
+        out.emit(Effect::Answer(to, Reply::Refused(Box::new(error))));
     }
 }
 
