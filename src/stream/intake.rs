@@ -11,7 +11,7 @@ use super::{BatchOrigins, Effect, Stream, Surroundings};
 use crate::batch::fast::flow::Pressure;
 use crate::batch::fast::ingest::{Answer, Ingest, Next, Rules};
 use crate::batch::fast::table::SlotId;
-use crate::batch::message::{BatchHandle, Control, Fact, Publish, Reply, ReplyTo};
+use crate::batch::message::{BatchHandle, Control, Fact, Payload, Publish, Reply, ReplyTo};
 use crate::machine::Sink;
 use crate::nats::error_code::{ApiError, ErrorCode};
 use crate::nats::header::{Headers, REQUIRED_API_LEVEL};
@@ -276,11 +276,13 @@ impl Stream {
                 answers.out.emit(Effect::Fact(Fact::Deduplicated {
                     batch: fast.batch,
                     sequence: fast.sequence,
+                    payload: publish.payload,
                 }));
                 ingest.duplicate(fast.operation, fast.gap, original, rules, &mut answers)
             }
             Hindrance::Refused(error) => {
-                answers.out.emit(rejected(fast, error.code));
+                let fact = rejected(publish.control, publish.payload, error.code);
+                fact.into_iter().for_each(|fact| answers.out.emit(fact));
                 ingest.refused(fast.operation, fast.gap, error, rules, &mut answers)
             }
         }
@@ -359,15 +361,8 @@ impl Stream {
 
     /// Refuses a message in place of a PubAck; a stream without acks does so in silence.
     pub(super) fn refuse(&self, publish: &Publish, error: ApiError, out: &mut impl Sink<Effect>) {
-        if let Control::Fast {
-            batch, sequence, ..
-        } = publish.control
-        {
-            out.emit(Effect::Fact(Fact::Rejected {
-                batch,
-                sequence,
-                code: error.code.number(),
-            }));
+        if let Some(fact) = rejected(publish.control, publish.payload, error.code) {
+            out.emit(fact);
         }
         if !self.config.no_ack {
             answer_refused(publish, error, out);
@@ -382,12 +377,15 @@ pub(super) fn answer_refused(publish: &Publish, error: ApiError, out: &mut impl 
     }
 }
 
-fn rejected(fast: Fast, code: ErrorCode) -> Effect {
-    Effect::Fact(Fact::Rejected {
+fn rejected(control: Control, payload: Payload, code: ErrorCode) -> Option<Effect> {
+    let fast = Fast::of(control)?;
+    Some(Effect::Fact(Fact::Rejected {
         batch: fast.batch,
+        operation: fast.operation,
         sequence: fast.sequence,
+        payload,
         code: code.number(),
-    })
+    }))
 }
 
 /// The message as it goes on once its required API level is met: without that header, and without
