@@ -9,6 +9,9 @@ FUZZ_MS ?= 60000
 RAFT_SEEDS ?= 10000
 # Random clusters in a soak.
 CLUSTER_SEEDS ?= 10000
+# Random operations on the model and on a real nats-server, and on a cluster of three, in a soak.
+RANDOM_OPERATIONS ?= 1000000
+RANDOM_CLUSTER_OPERATIONS ?= 50000
 
 .PHONY: help verify fmt-check lint test doc fix bench soak tables deny audit
 
@@ -37,10 +40,12 @@ fix: ## Formats; writes the JSON Schemas and the list of third-party crates anew
 bench: ## Benchmarks of the event lane, its substrate, RAFT and the live generator; speed is judged here and never in tests
 	$(CARGO) bench --locked
 
-soak: ## Every scenario and RAFT with many seeds, then every fuzz target for a while
+soak: ## Every scenario and RAFT with many seeds, a million random operations, every fuzz target for a while
 	$(CARGO) run --locked --release -- sim sims/nats/*.toml --seeds $(SEEDS)
 	TIDEGATE_RAFT_SEEDS=$(RAFT_SEEDS) $(CARGO) test --locked --release --test raft
 	TIDEGATE_CLUSTER_SEEDS=$(CLUSTER_SEEDS) $(CARGO) test --locked --release --test cluster_random
+	TIDEGATE_RANDOM_OPERATIONS=$(RANDOM_OPERATIONS) \
+	  TIDEGATE_RANDOM_CLUSTER_OPERATIONS=$(RANDOM_CLUSTER_OPERATIONS) $(CARGO) test --locked --release --test random
 	BOLERO_RANDOM_TEST_TIME_MS=$(FUZZ_MS) BOLERO_RANDOM_ITERATIONS=1000000000 \
 	  $(CARGO) test --locked --release --test 'fuzz*'
 

@@ -13,6 +13,7 @@ use serde_json::Value;
 use syn::visit::Visit;
 use tidegate::judge::Judges;
 
+use common::known::tests_of;
 use common::tree::{files, read, top};
 
 /// The list.
@@ -153,55 +154,21 @@ fn leading(clause: &str) -> BTreeSet<String> {
 /// Takes in one Rust file. `name` is its path from the top of the project, with `/`.
 fn learn_source(known: &mut Known, name: &str, text: &str) {
     let file = syn::parse_file(text).unwrap_or_else(|error| panic!("{name}: {error}"));
-    Source {
-        path: vec![test_path(name)],
-        known,
-        name,
-    }
-    .visit_file(&file);
+    let tests = tests_of(name, &file).into_iter();
+    let claims = tests.map(|(test, attributes)| (test, marked(&documentation(&attributes))));
+    known.tests.extend(claims);
+    Source { known, name }.visit_file(&file);
     let ids = marked(text).into_iter();
     known.mentions.extend(ids.map(|id| (name.to_owned(), id)));
 }
 
-/// How a test in this file is named: by module in `src`, by file elsewhere.
-fn test_path(name: &str) -> String {
-    let Some(path) = name.strip_prefix("src/") else {
-        return name.to_owned();
-    };
-    let path = path.trim_end_matches(".rs").trim_end_matches("/mod");
-    path.replace('/', "::")
-}
-
 /// Walks one file.
 struct Source<'a> {
-    path: Vec<String>,
     known: &'a mut Known,
     name: &'a str,
 }
 
 impl<'ast> Visit<'ast> for Source<'_> {
-    fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
-        self.path.push(module.ident.to_string());
-        syn::visit::visit_item_mod(self, module);
-        self.path.pop();
-    }
-
-    fn visit_item_fn(&mut self, function: &'ast syn::ItemFn) {
-        let has = |word: &str| {
-            let last = |attribute: &syn::Attribute| {
-                let segments = &attribute.path().segments;
-                segments.last().is_some_and(|segment| segment.ident == word)
-            };
-            function.attrs.iter().any(last)
-        };
-        // A test that nobody runs guards nothing.
-        if has("test") && !has("ignore") {
-            let test = format!("{}::{}", self.path.join("::"), function.sig.ident);
-            let ids = marked(&documentation(&function.attrs));
-            self.known.tests.insert(test, ids);
-        }
-    }
-
     fn visit_item_impl(&mut self, block: &'ast syn::ItemImpl) {
         let of_judge = block.trait_.as_ref().is_some_and(|(_, path, _)| {
             let last = path.segments.last();

@@ -12,7 +12,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tidegate::conform::vector::{Kind, StepKind, VectorFile};
 use tidegate::conform::{
-    Against, Interrupt, Model, Options, Outcome, Summary, local, parse, record_all, replay, run,
+    Against, Interrupt, Model, Options, Outcome, Pace, Summary, local, parse, record_all, replay,
+    run,
 };
 use tidegate::nats::version::ServerVersion;
 
@@ -25,7 +26,10 @@ const FILES: &[&str] = &[
     "r1-2.14.0.json",
     "r1-2.14.6.json",
     "r3-2.15.1.json",
+    FOUND,
 ];
+/// What random operations found: on one server, and on three.
+const FOUND: &str = "found-2.15.1.json";
 
 fn path(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -45,6 +49,7 @@ fn options(against: Against) -> Options {
         may_fetch: false,
         notice: |_| {},
         recording: false,
+        pace: Pace::Quiet,
         interrupt: Interrupt::default(),
     }
 }
@@ -105,6 +110,15 @@ fn the_model_answers_as_a_cluster_did() {
         case.replicas = 1;
     }
     assert!(!run_file(alone, Against::Model).failed.is_empty());
+}
+
+#[test]
+fn the_model_answers_as_random_operations_found() {
+    let file = read(FOUND);
+    let cases = file.cases.len();
+    let summary = run_file(file, Against::Model);
+    assert!(summary.is_conform(), "{summary}");
+    assert_eq!(summary.passed, cases);
 }
 
 #[test]
@@ -223,14 +237,19 @@ fn real_answers_as_recorded(test: &str, replicas: u64) {
     let Some(version) = real_version(test) else {
         return;
     };
-    let files: Vec<VectorFile> = FILES.iter().map(|name| read(name)).collect();
-    let mut fitting = files
-        .into_iter()
-        .filter(|file| file.server_version == version && file.replicas == replicas);
-    let Some(file) = fitting.next() else {
+    let cases = FILES.iter().flat_map(|name| read(name).cases);
+    let file = VectorFile {
+        file: version.clone(),
+        server_version: version.clone(),
+        replicas,
+        cases: cases
+            .filter(|case| case.server_version == version && case.replicas == replicas)
+            .collect(),
+    };
+    if file.cases.is_empty() {
         tell_skipped(test, &format!("nothing recorded on {version}, R{replicas}"));
         return;
-    };
+    }
     let cases = file.cases.len();
     let summary = run_file(file, Against::Local);
     assert!(summary.is_conform(), "{summary}");
@@ -373,4 +392,40 @@ fn the_command_line_tells_of_a_server_that_is_not_there() {
     let arguments = ["conform", &file, "--server-version", "1.0.0"];
     let (code, _, stderr) = tidegate(&arguments);
     assert_eq!(code, Some(3), "{stderr}");
+}
+
+/// The served model and the model are one, so nothing differs; and something must be named to differ.
+#[test]
+fn the_command_line_plays_random_operations() {
+    let arguments = [
+        "conform",
+        "--random",
+        "300",
+        "--seed",
+        "2",
+        "--against",
+        "serve",
+    ];
+    let (code, stdout, stderr) = tidegate(&[&arguments[..], &["--json"]].concat());
+    assert_eq!(code, Some(0), "{stdout}{stderr}");
+    let told: Value = serde_json::from_str(&stdout).unwrap();
+    assert!(told["operations"].as_u64().unwrap() >= 300);
+    assert_eq!(told["summary"]["passed"], told["summary"]["cases"]);
+    assert_eq!(told["recording"], Value::Null);
+    let (code, stdout, _) = tidegate(&arguments);
+    assert_eq!(code, Some(0));
+    assert!(stdout.contains(" 0 failed, 0 skipped\n"), "{stdout}");
+
+    let (code, _, stderr) = tidegate(&["conform", "--random", "10"]);
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("--against local, serve or URL"), "{stderr}");
+    for wrong in [
+        &["--random", "0"][..],
+        &["--random", "10", "small.json"],
+        &["--random", "10", "--replicas", "2"],
+        &["--seed", "1", "small.json"],
+    ] {
+        let (code, ..) = tidegate(&[&["conform"], wrong].concat());
+        assert_eq!(code, Some(2), "{wrong:?}");
+    }
 }

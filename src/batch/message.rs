@@ -284,13 +284,19 @@ pub enum Fact {
         batch: BatchHandle,
         /// Batch sequence.
         sequence: BatchSequence,
+        /// Payload.
+        payload: Payload,
     },
-    /// A message of a batch was refused.
+    /// A frame of a batch was refused.
     Rejected {
         /// Which batch.
         batch: BatchHandle,
+        /// What the frame asked for.
+        operation: Operation,
         /// Batch sequence.
         sequence: BatchSequence,
+        /// Payload.
+        payload: Payload,
         /// `err_code`.
         code: u16,
     },

@@ -10,6 +10,7 @@ use clap::{Args, ValueHint};
 use serde_json::json;
 
 use super::Failure;
+use super::explore;
 use super::files;
 use super::interrupt::Interrupt;
 use super::print;
@@ -17,7 +18,7 @@ use super::progress::Progress;
 use super::server::check_version;
 use crate::conform::vector::VectorFile;
 use crate::conform::{
-    self, Address, Against, Options, Outcome, Stop, Summary, parse, record_all, run,
+    self, Address, Against, Options, Outcome, Pace, Stop, Summary, parse, record_all, run,
 };
 use crate::report::{AtomicFile, shell_word};
 use crate::scenario::InputError;
@@ -33,6 +34,7 @@ Examples:
   tidegate conform tests/vectors/*.json --against local
   tidegate conform cases.json --against nats://127.0.0.1:4222 --json
   tidegate conform cases.json --against local --record recorded.json
+  tidegate conform --random 10000 --seed 7 --against local
 
 Each case makes a stream `S` for `t.>` and removes it; a server that has such a stream already is
 left alone. Cases that the target cannot run are skipped, and counted by reason; --verbose and --json
@@ -46,24 +48,43 @@ Exit codes: 0 every case that was run came out as recorded, 1 some did not, 2 ba
 #[command(after_help = EXAMPLES)]
 pub(super) struct ConformArguments {
     /// Files of recorded exchanges
-    #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(required_unless_present = "random", value_name = "FILE", value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
+    /// Instead of files: draw so many random operations, play them on the model and on the server, and
+    /// compare; what differs is shrunk, and given as a file of recordings
+    #[arg(long, value_name = "N", conflicts_with = "files", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) random: Option<u64>,
+    /// Seed of the random operations
+    #[arg(long, value_name = "N", requires = "random", default_value_t = 1)]
+    pub(super) seed: u64,
+    /// Replicas of the streams of random operations
+    #[arg(long, value_name = "1|3", requires = "random", default_value_t = 1, value_parser = replicas)]
+    pub(super) replicas: u64,
     /// What to hold against the recordings: the model, the model behind a socket, servers started
     /// for the run, or a running server
     #[arg(long, value_name = "model|serve|local|URL", default_value = "model", value_parser = against)]
-    against: Against,
+    pub(super) against: Against,
     /// Only this server version: the one to start, or the one that must be there
     #[arg(long, value_name = "V")]
-    server_version: Option<String>,
-    /// Write what the server answers as a new file of recordings, instead of comparing
+    pub(super) server_version: Option<String>,
+    /// Write what the server answers as a new file of recordings, instead of comparing; with --random:
+    /// of the cases that differ
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    record: Option<PathBuf>,
+    pub(super) record: Option<PathBuf>,
     /// Print one JSON document on stdout instead of text
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
     /// Name each case as it ends, and every case that is skipped
     #[arg(long, short)]
     verbose: bool,
+}
+
+fn replicas(text: &str) -> Result<u64, String> {
+    match text {
+        "1" => Ok(1),
+        "3" => Ok(3),
+        _ => Err("1 and 3 are allowed".to_owned()),
+    }
 }
 
 fn against(text: &str) -> Result<Against, String> {
@@ -86,7 +107,7 @@ pub(super) fn conform(arguments: &ConformArguments) -> Result<(), Failure> {
         check_version(version)?;
     }
     let is_model = matches!(arguments.against, Against::Model | Against::Served);
-    if arguments.record.is_some() && is_model {
+    if arguments.record.is_some() && is_model && arguments.random.is_none() {
         return Err(Failure::Usage(
             "--record needs a real server: add --against local or --against URL".to_owned(),
         ));
@@ -94,22 +115,31 @@ pub(super) fn conform(arguments: &ConformArguments) -> Result<(), Failure> {
     if let Some(target) = &arguments.record {
         files::check_output("--record", target, &arguments.files)?;
     }
+    if let Some(operations) = arguments.random {
+        let options = options(arguments, Pace::Fenced)?;
+        return explore::explore(arguments, operations, &options);
+    }
     let files = read(&arguments.files)?;
-    let interrupt = conform::Interrupt::default();
-    Interrupt::catch_into(interrupt.flag())?;
-    let options = Options {
-        against: arguments.against.clone(),
-        server_version: arguments.server_version.clone(),
-        may_fetch: true,
-        notice: print::note,
-        recording: arguments.record.is_some(),
-        interrupt,
-    };
+    let options = options(arguments, Pace::Quiet)?;
     announce(&files, &arguments.against);
     match &arguments.record {
         Some(target) => record(target, &files, &options, arguments),
         None => compare(&files, &options, arguments),
     }
+}
+
+fn options(arguments: &ConformArguments, pace: Pace) -> Result<Options, Failure> {
+    let interrupt = conform::Interrupt::default();
+    Interrupt::catch_into(interrupt.flag())?;
+    Ok(Options {
+        against: arguments.against.clone(),
+        server_version: arguments.server_version.clone(),
+        may_fetch: true,
+        notice: print::note,
+        recording: arguments.record.is_some() && arguments.random.is_none(),
+        pace,
+        interrupt,
+    })
 }
 
 fn read(paths: &[PathBuf]) -> Result<Vec<VectorFile>, Failure> {
@@ -270,7 +300,7 @@ fn record(
     })
 }
 
-fn failure(stop: Stop, left: &str) -> Failure {
+pub(super) fn failure(stop: Stop, left: &str) -> Failure {
     match stop {
         Stop::Signal(number) => Failure::Signal {
             number,

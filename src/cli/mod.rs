@@ -10,6 +10,7 @@ mod cost;
 mod crew;
 mod determinism;
 mod exit;
+mod explore;
 mod files;
 mod folder;
 mod interrupt;

@@ -63,6 +63,11 @@ impl Progress {
         self.bar.inc(1);
     }
 
+    /// So many more are done.
+    pub(super) fn done(&self, count: u64) {
+        self.bar.inc(count);
+    }
+
     /// Writes lines to stderr, above the line of progress.
     pub(super) fn log(&self, text: &str) {
         self.bar.suspend(|| print::log(text));

@@ -38,15 +38,15 @@ pub(super) fn advisories_match(expected: &[Value], got: &[Value]) -> bool {
     all_found && left.is_empty()
 }
 
-/// For one write to a replicated stream: gaps leave on receipt and acks on apply, so how they
-/// interleave is a matter of timing. Each type in its own order, and the flow ack of the last
+/// For one write to a replicated stream: gaps and errors leave on receipt, acks and PubAcks on apply, so
+/// how they interleave is a matter of timing. Each type in its own order, and the flow ack of the last
 /// messages may be missing where an end of batch overtook it.
 pub(super) fn replies_match_by_type(expected: &[Value], got: &[Value]) -> bool {
     let of_type = |replies: &[Value], wanted: ReplyType| -> Vec<Value> {
         let of_type = replies.iter().filter(|reply| reply_type(reply) == wanted);
         of_type.cloned().collect()
     };
-    [ReplyType::Gap, ReplyType::Other]
+    [ReplyType::Gap, ReplyType::PubAck, ReplyType::Other]
         .into_iter()
         .all(|wanted| replies_match(&of_type(expected, wanted), &of_type(got, wanted)))
         && acks_match(
@@ -79,6 +79,7 @@ fn ends_with_eob(replies: &[Value]) -> bool {
 enum ReplyType {
     Ack,
     Gap,
+    PubAck,
     Other,
 }
 
@@ -86,8 +87,13 @@ fn reply_type(reply: &Value) -> ReplyType {
     match reply.pointer("/body/type").and_then(Value::as_str) {
         Some("ack") => ReplyType::Ack,
         Some("gap") => ReplyType::Gap,
+        None if is_pub_ack(reply) => ReplyType::PubAck,
         _ => ReplyType::Other,
     }
+}
+
+fn is_pub_ack(reply: &Value) -> bool {
+    reply.pointer("/body/seq").is_some() && reply.pointer("/body/error").is_none()
 }
 
 /// A reply; text in `body_raw` counts as the JSON that it holds.
@@ -185,6 +191,17 @@ mod tests {
             &[gap(9), gap(3), ack(1), ack(5)]
         ));
         assert!(!replies_match_by_type(&expected, &[gap(3), gap(9), ack(1)]));
+    }
+
+    #[test]
+    fn by_type_errors_may_come_before_pub_acks() {
+        let pub_ack = |sequence: u64| json!({ "to": "p", "body": { "seq": sequence } });
+        let error = json!({ "to": "A", "body": { "error": { "code": 400 }, "seq": 0 } });
+        let expected = [error.clone(), pub_ack(1), pub_ack(2)];
+        let got = [pub_ack(1), error.clone(), pub_ack(2)];
+        assert!(replies_match_by_type(&expected, &got));
+        let got = [pub_ack(2), error, pub_ack(1)];
+        assert!(!replies_match_by_type(&expected, &got));
     }
 
     #[test]

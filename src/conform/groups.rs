@@ -83,7 +83,7 @@ fn on_given_server<T>(
     work: &Work<'_, T>,
     done: &mut Done<'_, T>,
 ) -> Result<(), Stop> {
-    let mut real = Real::connect(address, options.interrupt.clone())?;
+    let mut real = Real::connect(address, options.pace, options.interrupt.clone())?;
     let version = real.version();
     check_version(&version, options)?;
     for (index, named) in cases.iter().enumerate() {

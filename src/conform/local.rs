@@ -59,7 +59,7 @@ impl Started {
     pub(super) fn connect(url: &str, servers: Servers, options: &Options) -> Result<Self, Stop> {
         let address = Address::parse(url).map_err(Stop::Surroundings)?;
         Ok(Self {
-            real: Real::connect(&address, options.interrupt.clone())?,
+            real: Real::connect(&address, options.pace, options.interrupt.clone())?,
             _servers: servers,
         })
     }

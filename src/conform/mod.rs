@@ -15,6 +15,7 @@ mod model;
 mod observe;
 mod outcome;
 mod parse;
+pub mod random;
 mod readback;
 mod real;
 mod run;
@@ -63,8 +64,20 @@ pub struct Options {
     pub notice: fn(&str),
     /// Replies are recorded, not compared: cases of other versions count as well.
     pub recording: bool,
+    /// How a real server's replies are known to be all.
+    pub pace: Pace,
     /// Set to a signal's number to end the run early.
     pub interrupt: Interrupt,
+}
+
+/// How it is known that everything has come that a step leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// Nothing has come for a while, as when exchanges are recorded.
+    Quiet,
+    /// A sentinel behind the step has been answered. Faster by far, and deaf to timers: no case may
+    /// wait for one.
+    Fenced,
 }
 
 /// Ends a run from outside: it looks here between any two waits.

@@ -6,13 +6,14 @@
 use bytes::{Bytes, BytesMut};
 use serde_json::{Map, Value};
 
+use super::Pace;
 use super::connection::{connect_options, line};
 use super::frames::{body_text, direct_get, publish, seen, subscriptions};
 use super::inbox::Inbox;
 use super::readback;
 use super::real::read_answer;
 use super::run::{Opened, Peer, Seen, Stop, Wanted};
-use super::vector::{Case, Outgoing, STREAM};
+use super::vector::{Case, Outgoing, STEP_DOWN, STREAM};
 use crate::machine::Time;
 use crate::nats::version::ServerVersion;
 use crate::nats::wire::{ClientFrame, Publish, Token};
@@ -23,6 +24,11 @@ use crate::units::Span;
 
 /// Quiet time of the recordings.
 const QUIET: Time = Time::from_millis(120);
+/// Enough for everything but timers, on one server and on several.
+const REST: Time = Time::from_millis(2);
+const REST_REPLICATED: Time = Time::from_millis(20);
+/// Until another leader is at work.
+const CHANGE_OF_LEADER: Time = Time::from_millis(500);
 /// Work on one message and on one byte, rounded up far: time that a write may need before the quiet
 /// time starts.
 const WORK_PER_MESSAGE: Time = Time::from_micros(10);
@@ -43,7 +49,11 @@ pub(super) fn version_for(case: &Case) -> Result<ServerVersion, String> {
 
 /// A modelled server with two clients: that of the case, and one for the API.
 pub struct Model {
-    version: ServerVersion,
+    /// What each case gets, but for servers and limits.
+    base: ServerModel,
+    pace: Pace,
+    /// Replicas of the case.
+    replicas: u64,
     coupled: Coupled,
     now: Time,
     /// By connection id.
@@ -54,14 +64,16 @@ pub struct Model {
 impl Model {
     /// A server of this version that nothing has happened to yet.
     pub fn new(version: ServerVersion) -> Self {
-        Self::with(ServerModel::of(version))
+        Self::with(ServerModel::of(version), Pace::Quiet)
     }
 
-    fn with(model: ServerModel) -> Self {
-        let version = model.version;
-        let server = Server::new(model);
+    /// A server like `base`; [`Pace::Fenced`]: no time passes beyond what a step needs.
+    pub fn with(base: ServerModel, pace: Pace) -> Self {
+        let server = Server::new(base.clone());
         Self {
-            version,
+            base,
+            pace,
+            replicas: 1,
             coupled: Coupled::new(server, Options::default(), Source::Ingest),
             now: Time::ZERO,
             inboxes: [Inbox::new(), Inbox::new()],
@@ -166,8 +178,12 @@ impl Model {
 impl Peer for Model {
     fn open(&mut self, case: &Case) -> Result<Opened, Stop> {
         let limits = case.server_batch_limits.as_ref();
-        let model = server_model(self.version, case.replicas, limits)?;
-        *self = Self::with(model);
+        let model = server_model(self.base.clone(), case.replicas, limits)?;
+        *self = Self {
+            base: self.base.clone(),
+            replicas: case.replicas,
+            ..Self::with(model, self.pace)
+        };
         self.connect(CALLER, &[(format!("{CALLER_INBOX}.>"), "1".to_owned())])?;
         self.connect(CLIENT, &subscriptions(case))?;
         let config = Value::Object(case.initial_config.clone()).to_string();
@@ -201,7 +217,12 @@ impl Peer for Model {
     }
 
     fn settle(&mut self, _wanted: Wanted) -> Result<Seen, Stop> {
-        self.advance(self.now + QUIET)?;
+        let span = match (self.pace, self.replicas) {
+            (Pace::Quiet, _) => QUIET,
+            (Pace::Fenced, 0..=1) => REST,
+            (Pace::Fenced, _) => REST_REPLICATED,
+        };
+        self.advance(self.now + span)?;
         Ok(seen(&mut self.inboxes[0]))
     }
 
@@ -216,6 +237,9 @@ impl Peer for Model {
 
     fn api(&mut self, subject: &str, body: &Value) -> Result<Option<Value>, Stop> {
         let answer = self.call(subject, body_text(body).as_bytes())?;
+        if self.pace == Pace::Fenced && subject.starts_with(STEP_DOWN) {
+            self.advance(self.now + CHANGE_OF_LEADER)?;
+        }
         Ok(answer.get("error").cloned())
     }
 
@@ -228,14 +252,13 @@ impl Peer for Model {
     }
 }
 
-/// The model of this version with as many servers as there are replicas, whose clients are all on the
-/// first, and with these batch limits.
+/// The model with as many servers as there are replicas, whose clients are all on the first, and with
+/// these batch limits.
 pub(super) fn server_model(
-    version: ServerVersion,
+    mut model: ServerModel,
     replicas: u64,
     limits: Option<&Map<String, Value>>,
 ) -> Result<ServerModel, Stop> {
-    let mut model = ServerModel::of(version);
     model.cluster.servers = u8::try_from(replicas).unwrap_or(u8::MAX);
     model.cluster.home = Home::First;
     let Some(limits) = limits else {

@@ -3,21 +3,25 @@
 //! Leans on `connection`, `frames` and `readback`. Calls are blocking; the runtime behind them has one thread.
 
 mod api;
+mod fence;
+mod name;
 
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 use tokio::runtime::Runtime;
 
-use super::Interrupt;
 use super::connection::{Address, Connection};
 use super::frames::{body_text, count_advisories, direct_get, publish, seen, subscriptions};
 use super::readback;
 use super::run::{Opened, Peer, Seen, Stop, Wanted};
-use super::vector::{Case, Outgoing, STREAM};
+use super::vector::{Case, Outgoing, STEP_DOWN, STREAM};
+use super::{Interrupt, Pace};
 use crate::nats::wire::ClientFrame;
 use api::ApiClient;
 pub(super) use api::read_answer;
+use fence::Fence;
+use name::Name;
 
 /// Quiet time of the recordings on one server.
 const QUIET_R1: Duration = Duration::from_millis(120);
@@ -36,6 +40,11 @@ pub struct Real {
     runtime: Runtime,
     address: Address,
     api: ApiClient,
+    pace: Pace,
+    /// Cases opened so far.
+    opened: usize,
+    /// What the stream of the case is called.
+    name: Name,
     interrupt: Interrupt,
     case: Option<OpenCase>,
 }
@@ -44,6 +53,8 @@ pub struct Real {
 struct OpenCase {
     connection: Connection,
     quiet: Duration,
+    /// Sentinels, where a step is fenced.
+    fence: Option<Fence>,
     /// The stream was created by us, so it is ours to delete.
     created: bool,
 }
@@ -53,13 +64,16 @@ impl Real {
     ///
     /// # Errors
     /// Nobody listens there, or it is no NATS server with JetStream.
-    pub fn connect(address: &Address, interrupt: Interrupt) -> Result<Self, Stop> {
+    pub fn connect(address: &Address, pace: Pace, interrupt: Interrupt) -> Result<Self, Stop> {
         let runtime = runtime()?;
         let api = runtime.block_on(ApiClient::connect(address))?;
         Ok(Self {
             runtime,
             address: address.clone(),
             api,
+            pace,
+            opened: 0,
+            name: Name::of_format(),
             interrupt,
             case: None,
         })
@@ -91,7 +105,8 @@ impl Real {
 
     /// An API call and its answer.
     fn call(&mut self, subject: &str, body: &[u8]) -> Result<Value, Stop> {
-        let call = self.api.call(subject, body, API_PATIENCE);
+        let (subject, body) = (self.name.subject(subject), self.name.body(body));
+        let call = self.api.call(&subject, &body, API_PATIENCE);
         self.runtime.block_on(call)
     }
 
@@ -163,11 +178,19 @@ fn runtime() -> Result<Runtime, Stop> {
 
 impl Peer for Real {
     fn open(&mut self, case: &Case) -> Result<Opened, Stop> {
+        if self.pace == Pace::Fenced {
+            self.name = Name::in_turn(self.opened);
+            self.opened += 1;
+        }
         self.check_untouched()?;
         let mut connection = self.runtime.block_on(Connection::open(&self.address))?;
         for (subject, id) in subscriptions(case) {
             connection.subscribe(&subject, &id)?;
         }
+        let fence = match self.pace {
+            Pace::Quiet => None,
+            Pace::Fenced => Some(Fence::behind(&mut connection, case, &self.name)?),
+        };
         self.runtime.block_on(connection.fence())?;
         self.case = Some(OpenCase {
             connection,
@@ -176,40 +199,53 @@ impl Peer for Real {
             } else {
                 QUIET_R1
             },
+            fence,
             created: false,
         });
         let opened = self.create(case)?;
         if matches!(opened, Opened::Created { .. }) {
             self.case.as_mut().ok_or_else(no_case)?.created = true;
-            if case.replicas > 1 {
-                // The leader's interest in the subjects travels to the other servers.
-                Self::pause(QUIET_R3)?;
+            // On several servers the leader's interest in the subjects travels to the others.
+            match self.pace {
+                Pace::Fenced => self.with_case(OpenCase::reach_stream)?,
+                Pace::Quiet if case.replicas > 1 => Self::pause(QUIET_R3)?,
+                Pace::Quiet => {}
             }
         }
         Ok(opened)
     }
 
     fn write(&mut self, messages: &[Outgoing]) -> Result<(), Stop> {
+        let name = self.name.clone();
         self.with_case(async |case| {
             for message in messages {
-                case.connection
-                    .send(&ClientFrame::Publish(publish(message)));
+                let message = publish(&name.message(message));
+                case.connection.send(&ClientFrame::Publish(message));
             }
-            case.connection.fence().await
+            case.sent().await
         })
     }
 
     fn direct_get(&mut self, subject: &str, body: &[u8]) -> Result<(), Stop> {
-        let request = direct_get(subject, body)?;
+        let request = direct_get(&self.name.subject(subject), body)?;
         self.with_case(async |case| {
             case.connection.send(&ClientFrame::Publish(request));
-            case.connection.fence().await
+            case.sent().await
         })
     }
 
     fn settle(&mut self, wanted: Wanted) -> Result<Seen, Stop> {
         let interrupt = self.interrupt.clone();
+        let name = self.name.clone();
         self.with_case(async |case| {
+            if case.fence.is_some() {
+                let seen = case.settle_fenced(wanted).await?;
+                let told = |values: Vec<Value>| values.into_iter().map(|v| name.told(v)).collect();
+                return Ok(Seen {
+                    replies: told(seen.replies),
+                    advisories: told(seen.advisories),
+                });
+            }
             let connection = &mut case.connection;
             let is_quick = case.quiet == QUIET_R1 && !wanted.whole_quiet_time;
             let mut quiet = if is_quick { QUIET_SHORT } else { case.quiet };
@@ -255,6 +291,11 @@ impl Peer for Real {
     fn api(&mut self, subject: &str, body: &Value) -> Result<Option<Value>, Stop> {
         let answer = self.call(subject, body_text(body).as_bytes())?;
         let error = answer.get("error").cloned();
+        if error.is_none() && self.pace == Pace::Fenced && subject.starts_with(STEP_DOWN) {
+            self.with_case(OpenCase::reach_stream)?;
+            // The new leader tells batches of itself while it already takes messages.
+            Self::pause(QUIET_R3)?;
+        }
         if error.is_none() && subject == format!("STREAM.CREATE.{STREAM}") {
             self.case.as_mut().ok_or_else(no_case)?.created = true;
         }
@@ -262,7 +303,8 @@ impl Peer for Real {
     }
 
     fn stored(&mut self) -> Result<Value, Stop> {
-        readback::stored(&mut |subject, body| self.call(subject, body))
+        let stored = readback::stored(&mut |subject, body| self.call(subject, body))?;
+        Ok(self.name.told(stored))
     }
 
     fn close(&mut self) -> Result<(), Stop> {

@@ -49,7 +49,7 @@ pub(super) fn start(
     limits: Option<&Map<String, Value>>,
     options: &Options,
 ) -> Result<Started, Stop> {
-    let model = server_model(version, replicas, limits)?;
+    let model = server_model(ServerModel::of(version), replicas, limits)?;
     let (stop, stopped) = oneshot::channel();
     let (sender, receiver) = mpsc::channel();
     let thread = thread::spawn(move || {

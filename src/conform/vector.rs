@@ -13,6 +13,8 @@ pub const INBOX: &str = "_INBOX.";
 pub const VOLATILE: &str = "<volatile>";
 /// The name of every stream.
 pub const STREAM: &str = "S";
+/// How the API call begins that makes a leader step down.
+pub const STEP_DOWN: &str = "STREAM.LEADER.STEPDOWN.";
 
 /// One file.
 #[derive(Clone, Debug, PartialEq)]

@@ -106,7 +106,9 @@ impl Event {
                 sequence,
                 stream_sequence,
             },
-            Fact::Deduplicated { batch, sequence } => Self::Deduplicated {
+            Fact::Deduplicated {
+                batch, sequence, ..
+            } => Self::Deduplicated {
                 batch: number(batch),
                 sequence,
             },
@@ -114,6 +116,7 @@ impl Event {
                 batch,
                 sequence,
                 code,
+                ..
             } => Self::Rejected {
                 batch: number(batch),
                 code,

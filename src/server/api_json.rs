@@ -56,16 +56,42 @@ const CALLS: &[(&str, Names, ApiCall)] = &[
     ("CONSUMER.LIST", Names::Stream, ApiCall::ConsumerList),
 ];
 
+/// A call whose body is not what it takes.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Misread {
+    /// Which call.
+    pub call: ApiCall,
+    /// The stream that its subject names.
+    pub stream: String,
+    /// What is wrong.
+    pub failure: ApiFailure,
+}
+
+impl Misread {
+    /// Whether a cluster looks for the stream before it reads the body, and answers that there is none
+    /// (`jetstream_api.go`, `jsStreamPurgeRequest`, `jsMsgDeleteRequest`, `jsMsgGetRequest`).
+    pub const fn comes_behind_the_stream(&self) -> bool {
+        matches!(
+            self.call,
+            ApiCall::Purge | ApiCall::MessageGet | ApiCall::MessageDelete
+        )
+    }
+}
+
 /// Reads a call from its subject and body. `None`: no call that the model knows.
 ///
 /// # Errors
-/// A body that is not what the call takes, with the call that it was meant for.
-pub fn parse(subject: &str, body: &[u8]) -> Option<Result<ApiRequest, (ApiCall, ApiFailure)>> {
+/// A body that is not what the call takes.
+pub fn parse(subject: &str, body: &[u8]) -> Option<Result<ApiRequest, Misread>> {
     let rest = subject.strip_prefix(PREFIX)?;
     let (call, stream) = CALLS.iter().find_map(|(words, names, call)| {
         Some((*call, named(*names, rest.strip_prefix(words)?)?))
     })?;
-    Some(read(call, stream, body).map_err(|failure| (call, failure)))
+    Some(read(call, stream, body).map_err(|failure| Misread {
+        call,
+        stream: stream.to_owned(),
+        failure,
+    }))
 }
 
 /// The stream named by what stands behind the words of a call, if the number of tokens is right.
@@ -112,7 +138,7 @@ fn read(call: ApiCall, stream: &str, body: &[u8]) -> Result<ApiRequest, ApiFailu
         }
         ApiCall::StepDown => ApiRequest::StepDown { stream: named },
         ApiCall::Purge => {
-            let purge: PurgeJson = json(body)?;
+            let purge = purge(body)?;
             ApiRequest::Purge {
                 stream: named,
                 purge: Purge {
@@ -127,10 +153,14 @@ fn read(call: ApiCall, stream: &str, body: &[u8]) -> Result<ApiRequest, ApiFailu
             which: which(body)?,
         },
         ApiCall::MessageDelete => {
+            if is_empty(body) {
+                return Err(bad());
+            }
+            // Without a sequence it is 0, which no message has.
             let wanted: MessageJson = json(body)?;
             ApiRequest::MessageDelete {
                 stream: named,
-                sequence: StreamSequence(wanted.seq.filter(|seq| *seq > 0).ok_or_else(bad)?),
+                sequence: StreamSequence(wanted.seq.unwrap_or(0)),
             }
         }
         ApiCall::PeerRemove
@@ -170,6 +200,20 @@ pub(super) fn lenient<T: DeserializeOwned + Default>(body: &[u8]) -> serde_json:
     serde_json::from_value(value)
 }
 
+/// What to purge: everything, unless the body is an object or a list (`jetstream_api.go`,
+/// `jsStreamPurgeRequest`).
+fn purge(body: &[u8]) -> Result<PurgeJson, ApiFailure> {
+    if !matches!(body.trim_ascii_start().first(), Some(b'{' | b'[')) {
+        return Ok(PurgeJson::default());
+    }
+    let purge: PurgeJson = json(body)?;
+    let is_given = |number: Option<u64>| number.is_some_and(|number| number > 0);
+    if is_given(purge.seq) && is_given(purge.keep) {
+        return Err(bad());
+    }
+    Ok(purge)
+}
+
 fn page(body: &[u8]) -> Result<Page, ApiFailure> {
     let page: PageJson = json(body)?;
     Ok(Page {
@@ -205,6 +249,12 @@ fn which(body: &[u8]) -> Result<Which, ApiFailure> {
         (from, None, Some(next)) => Ok(Which::Next(StreamSequence(from.unwrap_or(0)), next)),
         (None, None, None) | (_, Some(_), _) => Err(bad()),
     }
+}
+
+/// Nothing, or an object without fields (`jetstream_api.go`, `isEmptyRequest`).
+fn is_empty(body: &[u8]) -> bool {
+    let fields = serde_json::from_slice::<serde_json::Map<String, Value>>(body);
+    body.is_empty() || fields.is_ok_and(|fields| fields.is_empty())
 }
 
 fn bad() -> ApiFailure {
@@ -267,7 +317,7 @@ mod tests {
                 let answer = server.call(Time::from_millis(1_500), &request, &mut Vec::new());
                 (request.call(), answer)
             }
-            Err((call, failure)) => (call, Err(failure)),
+            Err(misread) => (misread.call, Err(misread.failure)),
         };
         serde_json::from_str(&print(call, &answer, &EDGE)).unwrap()
     }
@@ -339,6 +389,17 @@ mod tests {
         assert_eq!(code("$JS.API.STREAM.CREATE.S", json!([1])), 10025);
         assert_eq!(code("$JS.API.STREAM.MSG.GET.S", json!({})), 10003);
         assert_eq!(code("$JS.API.STREAM.PURGE.S", Value::Null), 10059);
+        // What is wrong with a body comes before the stream that it is about.
+        let both = json!({"seq": 4, "keep": 1});
+        assert_eq!(code("$JS.API.STREAM.PURGE.S", both), 10003);
+        assert_eq!(code("$JS.API.STREAM.PURGE.S", json!("all")), 10059);
+        assert_eq!(code("$JS.API.STREAM.MSG.DELETE.S", json!({})), 10003);
+        assert_eq!(
+            code("$JS.API.STREAM.MSG.DELETE.S", json!({"seq": 0})),
+            10059
+        );
+        let window = json!({"name": "S", "duplicate_window": 1});
+        assert_eq!(code("$JS.API.STREAM.UPDATE.S", window), 10052);
         assert_eq!(code("$JS.API.STREAM.LEADER.STEPDOWN.S", Value::Null), 10010);
         assert_eq!(
             ErrorCode::ClusterRequired.number(),

@@ -179,6 +179,9 @@ impl Server {
 
     fn update(&mut self, now: Time, config: &StreamConfig, out: &mut dyn Sink<Action>) -> Answer {
         let version = self.model.version;
+        // What is wrong with a configuration by itself comes before whether there is such a stream
+        // (`jetstream_api.go`, `jsStreamUpdateRequest`).
+        config.clone().complete(version)?;
         self.index(&config.name)?;
         self.check_subjects(config)?;
         let place = self.place_mut(&config.name)?;

@@ -196,6 +196,14 @@ impl Stream {
         checked
     }
 
+    /// A message that the store has refused is taken off what a failed batch has left in the last
+    /// sequence (`stream.go`, `bumpCLFS`).
+    pub(super) fn unshift_last(&mut self, code: ErrorCode) {
+        if matches!(code, ErrorCode::StoreFailed | ErrorCode::WrongLastMessageId) {
+            self.shifted_last = self.shifted_last.saturating_sub(1);
+        }
+    }
+
     /// The checks of one message of a batch, which is then ahead of the next one.
     fn check_behind(
         &mut self,
@@ -278,7 +286,8 @@ impl Stream {
         self.store_atomic(before, around, out);
         if self.config.retention != Retention::Interest {
             let bytes = header_bytes(last);
-            let room = self.check_room_at_store(around.subjects, last, &Asked::NOTHING, bytes);
+            let asked = last.headers.as_deref().map_or(Asked::NOTHING, Asked::read);
+            let room = self.check_room_at_store(around.subjects, last, &asked, bytes);
             if let Err(Hindrance::Refused(error)) = room {
                 if let Some(member) = last.control.membership() {
                     out.emit(dropped(member, last));

@@ -12,7 +12,7 @@ use super::{BatchOrigins, Effect, Stream, Surroundings};
 use crate::batch::fast::flow::{BACKLOG_FULL, Pressure};
 use crate::batch::fast::ingest::{Answer, Ingest, Next, Rules};
 use crate::batch::fast::table::SlotId;
-use crate::batch::message::{BatchHandle, Control, Fact, Publish, Reply, ReplyTo};
+use crate::batch::message::{BatchHandle, Control, Fact, Payload, Publish, Reply, ReplyTo};
 use crate::machine::Sink;
 use crate::nats::error_code::{ApiError, ErrorCode};
 use crate::nats::header::{Headers, REQUIRED_API_LEVEL};
@@ -236,6 +236,7 @@ impl Stream {
                     return false;
                 }
                 if let Err(Hindrance::Refused(error)) = self.check_last_message_id(asked) {
+                    self.unshift_last(error.code);
                     // The store refuses: the message counts as accepted and never as stored.
                     self.refuse(publish, error, out);
                     return false;
@@ -276,11 +277,13 @@ impl Stream {
                 answers.out.emit(Effect::Fact(Fact::Deduplicated {
                     batch: fast.batch,
                     sequence: fast.sequence,
+                    payload: publish.payload,
                 }));
                 ingest.duplicate(fast.operation, fast.gap, original, rules, &mut answers)
             }
             Hindrance::Refused(error) => {
-                answers.out.emit(rejected(fast, error.code));
+                let fact = rejected(publish.control, publish.payload, error.code);
+                fact.into_iter().for_each(|fact| answers.out.emit(fact));
                 ingest.refused(fast.operation, fast.gap, error, rules, &mut answers)
             }
         }
@@ -366,28 +369,31 @@ impl Stream {
 
     /// Refuses a message in place of a PubAck; a stream without acks does so in silence.
     pub(super) fn refuse(&self, publish: &Publish, error: ApiError, out: &mut impl Sink<Effect>) {
-        if let Control::Fast {
-            batch, sequence, ..
-        } = publish.control
-        {
-            out.emit(Effect::Fact(Fact::Rejected {
-                batch,
-                sequence,
-                code: error.code.number(),
-            }));
+        if let Some(fact) = rejected(publish.control, publish.payload, error.code) {
+            out.emit(fact);
         }
-        if let Some(to) = publish.reply.filter(|_| !self.config.no_ack) {
-            out.emit(Effect::Answer(to, Reply::Refused(Box::new(error))));
+        if !self.config.no_ack {
+            answer_refused(publish, error, out);
         }
     }
 }
 
-fn rejected(fast: Fast, code: ErrorCode) -> Effect {
-    Effect::Fact(Fact::Rejected {
+/// Answers a refused message in place of a PubAck.
+pub(super) fn answer_refused(publish: &Publish, error: ApiError, out: &mut impl Sink<Effect>) {
+    if let Some(to) = publish.reply {
+        out.emit(Effect::Answer(to, Reply::Refused(Box::new(error))));
+    }
+}
+
+fn rejected(control: Control, payload: Payload, code: ErrorCode) -> Option<Effect> {
+    let fast = Fast::of(control)?;
+    Some(Effect::Fact(Fact::Rejected {
         batch: fast.batch,
+        operation: fast.operation,
         sequence: fast.sequence,
+        payload,
         code: code.number(),
-    })
+    }))
 }
 
 /// The message as it goes on once its required API level is met: without that header, and without

@@ -207,7 +207,13 @@ impl Stream {
             self.forget_atomic_batches(out);
         }
         self.dedup.set_window(config.dedup_window());
+        let turns_to_interest =
+            config.retention == Retention::Interest && self.config.retention != Retention::Interest;
         self.config = config;
+        if turns_to_interest && self.log.messages() > 0 {
+            // Nobody is interested (`stream.go`, `updateWithAdvisory`).
+            self.remove_all();
+        }
         self.enforce_all_subject_limits();
         self.enforce_limits();
         Ok(())

@@ -4,6 +4,7 @@
 
 use super::ask::Asked;
 use super::check::Hindrance;
+use super::intake::answer_refused;
 use super::keep::{Incoming, Sender};
 use super::{Effect, Stream, Surroundings};
 use crate::batch::message::{Fact, Publish, Reply};
@@ -38,7 +39,15 @@ impl Stream {
                 return self.refuse(publish, ErrorCode::DuplicateInProcess.into(), out);
             }
             Err(Hindrance::Duplicate(at)) => (at, true),
-            Err(Hindrance::Refused(error)) => return self.refuse(publish, error, out),
+            Err(Hindrance::Refused(error)) => {
+                self.unshift_last(error.code);
+                // With replicas a sealed stream answers in spite of `no_ack`
+                // (`jetstream_cluster.go`, `processClusteredInboundMsg`).
+                if self.config.sealed && self.is_replicated() {
+                    return answer_refused(publish, error, out);
+                }
+                return self.refuse(publish, error, out);
+            }
         };
         self.acknowledge_plain(publish, sequence, duplicate, out);
     }

@@ -15,7 +15,7 @@ use crate::nats::error_code::ErrorCode;
 pub struct Purge {
     /// Only subjects that match this.
     pub filter: Option<String>,
-    /// Only below this sequence. Excludes `keep`.
+    /// Only below this sequence. The API takes it or `keep`, not both.
     pub sequence: Option<StreamSequence>,
     /// All but so many of the newest.
     pub keep: Option<u64>,
@@ -25,7 +25,7 @@ impl Stream {
     /// Removes what `purge` says and tells how many messages that were.
     ///
     /// # Errors
-    /// Sealed (10109), purges denied (10110), both a sequence and a number to keep (10003).
+    /// Sealed (10109), purges denied (10110).
     pub fn purge(&mut self, subjects: &Subjects, purge: &Purge) -> Result<u64, ApiFailure> {
         if self.config.sealed {
             return Err(ErrorCode::Sealed.into());
@@ -35,14 +35,13 @@ impl Stream {
         }
         let sequence = purge.sequence.filter(|sequence| sequence.0 > 0);
         let keep = purge.keep.filter(|keep| *keep > 0);
-        if sequence.is_some() && keep.is_some() {
-            return Err(ApiFailure::new(400, 10003, "bad request"));
-        }
         let before = self.log.messages();
         let filter = purge.filter.as_deref();
         match filter.filter(|filter| !matches!(*filter, "" | ">")) {
             Some(filter) => self.purge_under(subjects, filter, sequence, keep.unwrap_or(0)),
             None => match sequence {
+                // Nothing is below the first: a stream that was never written stays so.
+                Some(StreamSequence(0..=1)) => {}
                 Some(sequence) => self.purge_below(sequence),
                 None => self.keep_newest(keep.unwrap_or(0)),
             },
@@ -67,7 +66,7 @@ impl Stream {
             return Ok(());
         }
         let (first, last) = (self.log.first(), self.log.last());
-        let inside = first <= sequence && sequence <= last;
+        let inside = sequence.0 > 0 && first <= sequence && sequence <= last;
         Err(match self.config.storage {
             Storage::File if sequence > last => ApiFailure::new(500, 10057, "stream store EOF"),
             Storage::File if !inside => ApiFailure::new(500, 10057, "no message found"),

@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 pub(crate) mod frames;
+pub(crate) mod known;
 pub(crate) mod tree;
 
 use std::sync::atomic::AtomicBool;

@@ -128,10 +128,18 @@ impl Contents {
                     .or_else(|| self.stored_before(server, *stream, *stream_sequence, *payload));
                 self.store(server, *stream, *stream_sequence, content);
             }
-            Fact::Deduplicated { batch, sequence }
-            | Fact::Rejected {
-                batch, sequence, ..
-            } => self.drop_one(PartOf::FastBatch(*batch), sequence.0),
+            Fact::Deduplicated {
+                batch,
+                sequence,
+                payload,
+            } => self.drop_message(*batch, sequence.0, *payload),
+            Fact::Rejected {
+                batch,
+                operation,
+                sequence,
+                payload,
+                ..
+            } if operation.stores() => self.drop_message(*batch, sequence.0, *payload),
             Fact::Overflowed {
                 batch, sequence, ..
             }
@@ -159,6 +167,8 @@ impl Contents {
             }
             Fact::BatchOpened { .. }
             | Fact::BatchForgotten { .. }
+            // Of a frame that has no content: a message of the same sequence may be on its way.
+            | Fact::Rejected { .. }
             | Fact::Unheard { .. }
             | Fact::Leader(_)
             | Fact::Rewound { .. }
@@ -243,6 +253,11 @@ impl Contents {
         (record.payload == payload)
             .then(|| self.get(stream, before))
             .flatten()
+    }
+
+    fn drop_message(&mut self, batch: BatchHandle, sequence: u64, payload: Payload) {
+        let key = (PartOf::FastBatch(batch), sequence, payload.digest);
+        self.take(key, payload.bytes);
     }
 
     fn drop_one(&mut self, part_of: PartOf, sequence: u64) {

@@ -235,14 +235,21 @@ impl Front {
                     request: Box::new(request),
                 });
             }
-            Some(Err((call, failure))) => {
+            Some(Err(misread)) => {
                 let tag = self.names.call(reply);
                 let to = ReplyTo {
                     connection: id,
                     tag,
                 };
-                let answer: Result<_, ApiFailure> = Err(failure);
-                self.api_reply(server, to, call, &answer, out);
+                let is_unknown = server.model().cluster.servers > 1
+                    && misread.comes_behind_the_stream()
+                    && server.stream(&misread.stream).is_none();
+                let answer: Result<_, ApiFailure> = Err(if is_unknown {
+                    ErrorCode::StreamNotFound.into()
+                } else {
+                    misread.failure
+                });
+                self.api_reply(server, to, misread.call, &answer, out);
             }
         }
         true

@@ -386,3 +386,28 @@ fn a_header_that_no_room_is_left_for_strands_the_batch() {
     assert!(lab.kept().is_empty());
     assert_eq!(lab.stream().open_atomic_batches(), 0);
 }
+
+/// A message of a batch replaces nothing of its own batch: of a subject only the first may roll up, and
+/// all only the first of the batch.
+#[test]
+fn rollups_in_a_batch_meet_no_message_of_it() {
+    let sub: Lines<'_> = &[(header::ROLLUP, "sub")];
+    let all: Lines<'_> = &[(header::ROLLUP, "all")];
+    let refused = |kind: &str| format!("0.0 refused 10111: batch rollup {kind} invalid");
+    let whole = |last| format!("0.0 pub {last} batch 65 count 2");
+    type Message<'a> = (&'a str, Lines<'a>);
+    let cases: [(Message<'_>, Message<'_>, String, &[u64]); 5] = [
+        (("t.a", sub), ("t.b", sub), whole(3), &[2, 3]),
+        (("t.a", all), ("t.b", NO_LINES), whole(3), &[2, 3]),
+        (("t.a", NO_LINES), ("t.b", sub), whole(3), &[1, 2, 3]),
+        (("t.a", NO_LINES), ("t.a", sub), refused("sub"), &[1]),
+        (("t.a", NO_LINES), ("t.b", all), refused("all"), &[1]),
+    ];
+    for (first, second, answer, kept) in cases {
+        let mut lab = Lab::for_atomic(|config| config.allow_rollup_hdrs = true);
+        lab.plain("t.a", 1, NO_LINES);
+        assert_eq!(lab.atomic(first.0, 1, "", first.1), ["empty"]);
+        assert_eq!(lab.atomic(second.0, 2, "1", second.1), [answer]);
+        assert_eq!(lab.kept(), kept);
+    }
+}

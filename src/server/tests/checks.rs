@@ -191,3 +191,19 @@ fn message_ids_are_known_for_the_window() {
     lab.pass(Time::from_secs(2));
     assert_eq!(lab.plain("t.a", 1, &id), ["pub 2"]);
 }
+
+#[test]
+fn a_commit_behind_a_gap_that_is_refused_frees_its_place() {
+    let wrong: Lines<'_> = &[(header::EXPECTED_LAST_SEQUENCE, "99")];
+    let mut lab = Lab::new(|_| {});
+    lab.gap = GapMode::Ok;
+    lab.send(0, START, 1);
+    let answers = lab.send_with(0, COMMIT, 5, wrong);
+    let expected = [
+        "0.5 gap 2->5",
+        "0.5 err 5: wrong last sequence: 1",
+        "0.5 pub 1 batch 0 count 4",
+    ];
+    assert_eq!(answers, expected);
+    assert_eq!(lab.stream().open_batches(), 0);
+}

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::server::model::ClusterModel;
+use crate::stream::replicated::{Proposal, Proposed};
 
 pub(super) fn lab(change: impl FnOnce(&mut StreamConfig)) -> Lab {
     let model = ServerModel {
@@ -201,5 +202,121 @@ fn a_message_finds_the_leader_from_any_server() {
         let input = Input::Publish(publish);
         lab.server.step(lab.now, input, &mut lab.actions);
         assert_eq!(lab.settle(), [answer]);
+    }
+}
+
+/// Two batches share the flow from the beginning of a leadership, one alone has all that it asked for.
+#[test]
+fn a_reset_shares_the_flow_anew() {
+    let mut lab = lab(|_| {});
+    lab.send(0, START, 1);
+    lab.send(1, START, 1);
+    step_down(&mut lab);
+    let mut told = lab.settle();
+    told.sort();
+    assert_eq!(told, ["0.1 ack 1/1", "1.1 ack 1/1"]);
+    lab.send(1, COMMIT, 2);
+    step_down(&mut lab);
+    assert_eq!(lab.settle(), ["0.1 ack 1/10"]);
+}
+
+#[test]
+fn a_batch_that_fails_its_checks_leaves_nothing_in_flight() {
+    let mut lab = lab(|config| config.allow_atomic = true);
+    lab.plain("t.a", 1, &[]);
+    assert_eq!(lab.atomic("t.a", 1, "", &[]), ["empty"]);
+    let wrong: Lines<'_> = &[("Nats-Expected-Last-Subject-Sequence", "9")];
+    let refused = "0.0 refused 10071: wrong last sequence: 0";
+    assert_eq!(lab.atomic("t.b", 2, "1", wrong), [refused]);
+    // Neither sequences nor the subject that had passed are taken.
+    let right: Lines<'_> = &[
+        ("Nats-Expected-Last-Sequence", "1"),
+        ("Nats-Expected-Last-Subject-Sequence", "1"),
+    ];
+    assert_eq!(lab.send_with(0, START, 1, right), ["0.1 ack 0/10"]);
+    assert_eq!(ends(&lab), [2, 2, 2]);
+}
+
+/// Messages of an atomic batch as a replica gets them, applied to one that has nothing yet: the batch,
+/// the batch sequence, and whether it is the last.
+fn applied(entries: &[(Option<&str>, u64, bool)]) -> (u64, bool) {
+    let mut lab = lab(|config| config.allow_atomic = true);
+    let subject = lab.server.intern("t.a");
+    let server = &lab.server;
+    let around = surroundings(
+        lab.now,
+        &server.model,
+        server.switches,
+        &server.subjects,
+        (0, 0),
+    );
+    let mut stream = replicas(&lab)[1].clone();
+    for (batch, sequence, is_last) in entries {
+        let sequence_text = sequence.to_string();
+        let lines = batch.map(|id| {
+            let line = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+            vec![
+                line(header::BATCH_ID, id),
+                line(header::BATCH_SEQUENCE, &sequence_text),
+            ]
+        });
+        let headers = lines.map(|lines| Arc::new(Headers::new(lines)));
+        let handle = |id: &str| BatchHandle(id.bytes().map(u32::from).sum());
+        let control = headers.as_deref().map_or(Control::Plain, |headers| {
+            crate::batch::atomic::headers::read(headers, handle).unwrap()
+        });
+        let message = Proposed {
+            publish: Publish {
+                subject,
+                reply: None,
+                control,
+                payload: Payload::default(),
+                headers,
+                wire_bytes: 40,
+            },
+            at: lab.now,
+        };
+        let proposal = match batch {
+            None => Proposal::Message(message),
+            Some(_) => Proposal::OfBatch {
+                message,
+                is_last: *is_last,
+            },
+        };
+        stream.apply(&proposal, &around, &mut Vec::new());
+    }
+    (stream.log().last().0, stream.is_gathering())
+}
+
+/// Another message, another batch, or a hole in the batch: what was gathered is not stored.
+#[test]
+fn a_batch_without_its_end_is_refused_by_every_replica() {
+    let first = (Some("A"), 1, false);
+    let second = (Some("A"), 2, false);
+    let plain = (None, 0, false);
+    assert_eq!(applied(&[first, second]), (0, true));
+    assert_eq!(applied(&[first, second, plain]), (1, false));
+    assert_eq!(applied(&[plain, first, second, plain]), (2, false));
+    assert_eq!(applied(&[first, second, (Some("B"), 1, true)]), (1, false));
+    assert_eq!(applied(&[first, (Some("A"), 3, true)]), (0, false));
+    assert_eq!(applied(&[first, (Some("B"), 2, true)]), (0, false));
+    // One that has failed, and the same from its start.
+    assert_eq!(applied(&[first, first, (Some("A"), 2, true)]), (2, false));
+}
+
+#[test]
+fn a_batch_is_gathered_until_its_end_only() {
+    let batch = |id| {
+        [
+            (Some(id), 1, false),
+            (Some(id), 2, false),
+            (Some(id), 3, true),
+        ]
+    };
+    let mut entries = Vec::new();
+    for (id, end) in [("A", 3), ("B", 6), ("C", 9)] {
+        entries.extend(batch(id));
+        assert_eq!(applied(&entries[..entries.len() - 1]), (end - 3, true));
+        assert_eq!(applied(&entries), (end, false));
     }
 }

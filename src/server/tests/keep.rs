@@ -135,14 +135,6 @@ fn purges_take_subjects_sequences_and_what_to_keep() {
     assert_eq!(
         purge(Purge {
             filter: None,
-            sequence: below(5),
-            keep: Some(1)
-        }),
-        (Err(10003), vec![5, 6])
-    );
-    assert_eq!(
-        purge(Purge {
-            filter: None,
             sequence: None,
             keep: Some(1)
         }),

@@ -291,6 +291,55 @@ fn duplicates_count_and_are_acked() {
 }
 
 #[test]
+fn an_end_of_batch_counts_the_duplicates_before_it() {
+    let mut bench = Bench::new(10, GapMode::Fail);
+    bench.send(START, 1);
+    assert!(bench.send_to(APPEND, 2, Fate::Duplicate).is_empty());
+    assert_eq!(bench.send(EOB, 3), ["pub 101 count 2"]);
+}
+
+#[test]
+fn an_error_behind_a_duplicate_counts_it() {
+    let mut bench = Bench::new(2, GapMode::Fail);
+    assert_eq!(bench.send_to(START, 1, Fate::Duplicate), ["ack 0/2"]);
+    let answers = bench.send_to(APPEND, 2, Fate::Refuse);
+    assert_eq!(answers, ["err 2: 10060", "pub 0 count 1"]);
+    assert!(bench.is_over());
+}
+
+/// Until it is stored nothing is acked; then one ack stands for it and the duplicates.
+#[test]
+fn a_message_that_was_pending_acks_the_duplicates_behind_it() {
+    let mut bench = Bench::with(4, GapMode::Fail, 1);
+    let mut out: Vec<Answer> = Vec::new();
+    let rules = bench.rules;
+    let batch = bench.batch.as_mut().unwrap();
+    assert_eq!(
+        batch.arrive(APPEND, BatchSequence(2), rules, &mut out),
+        Next::Check
+    );
+    batch.accepted();
+    for sequence in 3..=8 {
+        let sequence = BatchSequence(sequence);
+        assert_eq!(batch.arrive(APPEND, sequence, rules, &mut out), Next::Check);
+        let original = StreamSequence(7);
+        assert!(!batch.duplicate(APPEND, GapMode::Fail, original, rules, &mut out));
+    }
+    assert!(out.is_empty());
+    let (second, at) = (BatchSequence(2), StreamSequence(102));
+    assert!(!batch.stored(second, at, None, rules, &mut out));
+    let acks = out.iter().map(|answer| match answer {
+        Answer::Ack(ack) => (ack.sequence.0, ack.messages),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(acks.collect::<Vec<_>>(), [(8, 4)]);
+    assert_eq!(
+        bench.send_to(COMMIT, 9, Fate::Duplicate),
+        ["pub 102 count 9"]
+    );
+}
+
+#[test]
 fn a_lone_duplicate_commit_names_the_original() {
     let mut bench = Bench::new(10, GapMode::Fail);
     let answers = bench.send_to(COMMIT, 1, Fate::Duplicate);
