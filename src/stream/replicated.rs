@@ -114,6 +114,8 @@ impl Stream {
     /// Makes it one replica of several, a follower.
     pub fn replicate(&mut self) {
         self.replicated = Some(Box::default());
+        // A snapshot of a leader's stream still counts what that one had in flight.
+        self.forget_in_flight();
     }
 
     /// Whether it takes messages: alone, or as the leader of its replicas.
