@@ -51,7 +51,7 @@ impl Stream {
     }
 
     /// Has what other replicas store alike lie in memory once.
-    pub fn share_log<'a>(&mut self, others: impl Iterator<Item = &'a Log> + Clone) {
+    pub fn share_log<'a>(&mut self, others: &(impl Iterator<Item = &'a Log> + Clone)) {
         self.log.share(others);
     }
 

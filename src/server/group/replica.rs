@@ -308,7 +308,7 @@ impl Group {
         if let Some((member, after)) = rest.split_first_mut() {
             let others = before.iter().chain(after.iter());
             let logs = others.map(|other| other.host.stream.log());
-            member.host.stream.share_log(logs);
+            member.host.stream.share_log(&logs);
         }
     }
 
