@@ -17,7 +17,7 @@ use crate::nats::error_code::ErrorCode;
 use crate::nats::subject::OfServer;
 use crate::stream::Stream;
 use crate::stream::config::{Storage, StreamConfig};
-use crate::stream::replicated::Proposal;
+use crate::stream::proposal::Proposal;
 use crate::stream::subjects::{Subjects, overlap};
 
 /// Most names, streams and subjects in one answer, as nats-server has them.

@@ -279,7 +279,7 @@ impl Log {
 
     /// Has the chunks that were filled since the last time, and that another replica's log has alike,
     /// lie in memory once.
-    pub fn share<'a>(&mut self, others: impl Iterator<Item = &'a Self> + Clone) {
+    pub fn share<'a>(&mut self, others: &(impl Iterator<Item = &'a Self> + Clone)) {
         let first = self.compared.saturating_sub(self.base) as usize / CHUNK;
         for index in first..self.chunks.len() {
             let start = self.chunk_start(index);
@@ -525,7 +525,7 @@ mod tests {
         let (other, _) = self::log(Storage::File, 9_000);
         log.remove(StreamSequence(5_000));
         assert!(log.has_new_chunks());
-        log.share(std::iter::once(&other));
+        log.share(&std::iter::once(&other));
         let shared = |index: usize| {
             let (own, theirs) = (&log.chunks[index], &other.chunks[index]);
             Arc::ptr_eq(&own.entries, &theirs.entries)

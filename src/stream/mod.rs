@@ -1,9 +1,9 @@
 //! A stream: its log, its limits, and the checks before a message goes in.
 //!
 //! `intake` takes one message through all of it, `plain` one without a batch, `atomic` a whole atomic
-//! batch; `replicated` puts several replicas between checking and storing; `check`, `ask` and `ahead`
-//! are the header checks; `keep` stores and removes; `purge` and `read` answer the API. Leans on
-//! `batch`, `machine` and the words of `nats`.
+//! batch; `replicated` puts several replicas between checking and storing, and `proposal` is what these
+//! exchange; `check`, `ask` and `ahead` are the header checks; `keep` stores and removes; `purge` and
+//! `read` answer the API. Leans on `batch`, `machine` and the words of `nats`.
 
 mod ahead;
 mod ask;
@@ -16,9 +16,10 @@ mod intake;
 mod keep;
 pub mod log;
 mod plain;
+pub mod proposal;
 pub mod purge;
 mod read;
-pub mod replicated;
+mod replicated;
 pub mod subjects;
 
 use std::collections::BTreeMap;

@@ -9,94 +9,16 @@ use super::ahead::Ahead;
 use super::ask::Asked;
 use super::atomic::forgotten;
 use super::check::{Hindrance, header_bytes};
-use super::failure::ApiFailure;
 use super::intake::{Answers, Fast};
 use super::keep::{Incoming, Sender};
 use super::log::{Log, Origin};
-use super::purge::Purge;
+use super::proposal::{CallResult, Called, Proposal, Proposed};
 use super::{BatchOrigins, Effect, Stream, Surroundings};
 use crate::batch::fast::ingest::Ingest;
 use crate::batch::message::{BatchHandle, Control, Fact, Publish, Reply};
-use crate::machine::{Sink, Time};
+use crate::machine::Sink;
 use crate::nats::ack::PubAck;
-use crate::nats::{BatchSequence, Operation, StreamSequence};
-
-/// Encoded size of a message in a proposal without its texts and payload (`encodeStreamMsg`).
-const MESSAGE_BYTES: u64 = 27;
-/// What the membership of an atomic batch adds: its id and two numbers (`encodeStreamMsg` with a
-/// batch).
-const MEMBERSHIP_BYTES: u64 = 30;
-/// Encoded size of a purge or a delete, which is a short JSON document.
-const CALL_BYTES: u64 = 150;
-
-/// What the replicas of a stream agree on, one after the other.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Proposal {
-    /// A message that passed the leader's checks.
-    Message(Proposed),
-    /// A message of an atomic batch that passed its checks: the whole batch is stored, or nothing.
-    OfBatch {
-        /// The message.
-        message: Proposed,
-        /// It ends the batch.
-        is_last: bool,
-    },
-    /// The API takes messages out.
-    Purge(Box<Purge>),
-    /// The API takes one message out.
-    Delete(StreamSequence),
-}
-
-/// A message with what its leader noted.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Proposed {
-    /// The message as it is to be stored; answers go to its reply subject.
-    pub publish: Publish,
-    /// When it was proposed: the time that it is stored with.
-    pub at: Time,
-}
-
-impl Proposal {
-    /// Batch, operation and batch sequence, if it is a frame of a fast batch.
-    pub const fn frame(&self) -> Option<(BatchHandle, Operation, BatchSequence)> {
-        match self {
-            Self::Message(message) => message.publish.frame(),
-            Self::OfBatch { .. } | Self::Purge(_) | Self::Delete(_) => None,
-        }
-    }
-
-    /// How many at the front of these stand together, all or none: an atomic batch does, and any other
-    /// stands alone.
-    pub fn together(proposals: &[Self]) -> usize {
-        let goes_on = |one: &&Self| matches!(one, Self::OfBatch { is_last: false, .. });
-        let others = proposals.iter().take_while(goes_on).count();
-        proposals.len().min(others + 1)
-    }
-
-    /// Encoded size.
-    pub fn bytes(&self) -> u64 {
-        let message = |message: &Proposed| MESSAGE_BYTES + u64::from(message.publish.wire_bytes);
-        match self {
-            Self::Message(proposed) => message(proposed),
-            Self::OfBatch {
-                message: proposed, ..
-            } => message(proposed) + MEMBERSHIP_BYTES,
-            Self::Purge(_) | Self::Delete(_) => CALL_BYTES,
-        }
-    }
-}
-
-/// What a call that went through the replicas came to.
-pub type CallResult = Result<Called, ApiFailure>;
-
-/// What a call did.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Called {
-    /// So many messages are gone.
-    Purged(u64),
-    /// The message is gone.
-    Deleted,
-}
+use crate::nats::{BatchSequence, Operation};
 
 /// What a stream with replicas keeps on each of them.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -114,6 +36,8 @@ impl Stream {
     /// Makes it one replica of several, a follower.
     pub fn replicate(&mut self) {
         self.replicated = Some(Box::default());
+        // A snapshot of a leader's stream still counts what that one had in flight.
+        self.forget_in_flight();
     }
 
     /// Whether it takes messages: alone, or as the leader of its replicas.
@@ -127,7 +51,7 @@ impl Stream {
     }
 
     /// Has what other replicas store alike lie in memory once.
-    pub fn share_log<'a>(&mut self, others: impl Iterator<Item = &'a Log> + Clone) {
+    pub fn share_log<'a>(&mut self, others: &(impl Iterator<Item = &'a Log> + Clone)) {
         self.log.share(others);
     }
 

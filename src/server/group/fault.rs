@@ -14,7 +14,7 @@ use crate::server::Action;
 use crate::server::disturb::{Disturbance, Routes};
 use crate::server::message::Loss;
 use crate::stream::Stream;
-use crate::stream::replicated::Proposal;
+use crate::stream::proposal::Proposal;
 
 impl Group {
     /// The replica that leads and is there to be asked.

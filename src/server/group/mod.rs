@@ -3,7 +3,7 @@
 //! A message enters at the server that its client is connected to and goes on to the leader, which
 //! checks and proposes it; every replica applies what is committed, and the leader's answers go back
 //! the same way. `replica` is what each does with RAFT, `route` what lies between two. Leans on `host`,
-//! `raft`, `stream::replicated` and `net::link`.
+//! `raft`, `stream::proposal` and `net::link`.
 
 mod fault;
 mod replica;
@@ -23,7 +23,7 @@ use crate::nats::StreamSequence;
 use crate::nats::error_code::ErrorCode;
 use crate::net::link::Link;
 use crate::raft::{self, NodeId, Range, Term};
-use crate::stream::replicated::{CallResult, Called, Proposal};
+use crate::stream::proposal::{CallResult, Called, Proposal};
 use crate::stream::{Stream, Surroundings};
 use replica::{Input, Member};
 use route::{Between, Route, Routed, home};

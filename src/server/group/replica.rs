@@ -1,6 +1,6 @@
 //! What each replica of a group does with RAFT: it proposes, writes, applies, leads and steps down.
 //!
-//! Leans on `raft` and `stream::replicated`.
+//! Leans on `raft` and `stream::proposal`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::server::host::Host;
 use crate::server::message::Loss;
 use crate::server::{Action, ServerModel, lost};
 use crate::stream::Stream;
-use crate::stream::replicated::CallResult;
-pub(super) use crate::stream::replicated::Proposal;
+use crate::stream::proposal::CallResult;
+pub(super) use crate::stream::proposal::Proposal;
 
 /// Append entries in the log at which a snapshot is taken (`monitorStream`).
 const SNAPSHOT_ENTRIES: u64 = 65_536;
@@ -308,7 +308,7 @@ impl Group {
         if let Some((member, after)) = rest.split_first_mut() {
             let others = before.iter().chain(after.iter());
             let logs = others.map(|other| other.host.stream.log());
-            member.host.stream.share_log(logs);
+            member.host.stream.share_log(&logs);
         }
     }
 

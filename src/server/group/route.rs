@@ -12,7 +12,7 @@ use crate::raft::message::Message;
 use crate::server::cluster::Servers;
 use crate::server::message::{AtomicFact, Fact, Loss, Publish, Reply, ReplyTo};
 use crate::server::{Action, lost};
-use crate::stream::replicated::Proposal;
+use crate::stream::proposal::Proposal;
 
 /// Bytes of interest, and of a routed message beside its texts and payload.
 const ROUTE_BYTES: u64 = 40;

@@ -1,6 +1,6 @@
 //! What a group tells of its replicas, for judges of RAFT: contents as digests.
 //!
-//! Leans on `raft` and `stream::replicated`.
+//! Leans on `raft` and `stream::proposal`.
 
 use super::Group;
 use super::replica::Proposal;
