@@ -9,7 +9,8 @@ use super::api::{
     StoredMessage, StreamInfo, Which,
 };
 use super::host::Host;
-use super::{Action, Around, Group, Place, Server, surroundings};
+use super::model::surroundings;
+use super::{Action, Around, Group, Place, Server};
 use crate::batch::message::{ReplyTo, StreamNumber, SubjectId};
 use crate::machine::{Sink, Time};
 use crate::nats::StreamSequence;

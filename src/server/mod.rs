@@ -17,24 +17,23 @@ pub mod message;
 mod model;
 mod place;
 pub mod stamp;
+mod unanswered;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use crate::batch::atomic::staging::Rules;
-use crate::batch::limits::Limits;
 use crate::machine::{Machine, Sink, Time};
-use crate::nats::{BatchSequence, Operation};
 use crate::raft::{NodeId, RaftEvent, Range};
+use crate::stream::Stream;
 use crate::stream::subjects::{Subjects, matches};
-use crate::stream::{Stream, Surroundings};
 use api::{ApiAnswer, ApiCall, ApiFailure, ApiRequest};
 use cluster::Servers;
 use group::{Around, Group};
-use message::{BatchHandle, Fact, Loss, Publish, Reply, ReplyTo, StreamNumber, SubjectId};
-use model::Switches;
+use message::{Fact, Loss, Publish, Reply, ReplyTo, StreamNumber, SubjectId};
 pub use model::{ClusterModel, Home, ServerDefect, ServerModel};
+use model::{Switches, surroundings};
 use place::{Coming, Place};
+use unanswered::{lost, unheard};
 
 /// What happens to the server.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -406,72 +405,6 @@ impl Server {
 
 fn add(one: (u32, u32), other: (u32, u32)) -> (u32, u32) {
     (one.0 + other.0, one.1 + other.1)
-}
-
-/// What a stream has to know of the server around it, but for its own ingest queue.
-fn surroundings<'a>(
-    now: Time,
-    model: &ServerModel,
-    switches: Switches,
-    subjects: &'a Subjects,
-    (fast, atomic): (u32, u32),
-) -> Surroundings<'a> {
-    Surroundings {
-        now,
-        subjects,
-        api_level: model.version.api_level(),
-        limits: Limits {
-            per_stream: model.batches_per_stream,
-            per_server: model.batches_per_server,
-            elsewhere: fast,
-        },
-        staging: Rules {
-            limits: Limits {
-                per_stream: model.atomic_batches_per_stream,
-                per_server: model.atomic_batches_per_server,
-                elsewhere: atomic,
-            },
-            messages_max: u64::from(model.atomic_batch_messages),
-            defects: switches.staging,
-        },
-        atomic_defects: switches.atomic,
-        policy: model.flow_policy(),
-        ingest_permille: 0,
-        defects: switches.fast,
-        store_twice: switches.store_twice,
-        plain_size_late: switches.plain_size_late,
-    }
-}
-
-/// Nobody listens on the subject of a message, and its sender is told so.
-fn unheard(publish: &Publish, out: &mut dyn Sink<Action>) {
-    if let Some((batch, operation, sequence)) = publish.frame() {
-        out.emit(Action::Fact(Fact::Unheard {
-            batch,
-            operation,
-            sequence,
-        }));
-    }
-    if let Some(to) = publish.reply {
-        let reply = Reply::NoResponders(publish.subject);
-        out.emit(Action::Send { to, reply });
-    }
-}
-
-/// A message that nobody will ever answer: told where it is a frame of a fast batch.
-fn lost(
-    frame: Option<(BatchHandle, Operation, BatchSequence)>,
-    loss: Loss,
-    out: &mut dyn Sink<Action>,
-) {
-    if let Some((batch, operation, sequence)) = frame {
-        out.emit(Action::Fact(Fact::LostInside {
-            batch,
-            operation,
-            sequence,
-            loss,
-        }));
-    }
 }
 
 /// Counts the draws that pass.

@@ -5,6 +5,7 @@
 //! the same way. `replica` is what each does with RAFT, `route` what lies between two. Leans on `host`,
 //! `raft`, `stream::proposal` and `net::link`.
 
+mod calls;
 mod fault;
 mod replica;
 mod route;
@@ -12,7 +13,7 @@ mod told;
 
 use std::collections::VecDeque;
 
-use super::api::{ApiAnswer, ApiCall, ApiFailure};
+use super::api::ApiCall;
 use super::cluster::Servers;
 use super::host::Host;
 use super::message::{Fact, Loss, Publish, Reply, ReplyTo};
@@ -20,10 +21,8 @@ use super::model::ClusterModel;
 use super::{Action, ServerModel, Source, lost, unheard};
 use crate::machine::{Machine as _, Sink, Time};
 use crate::nats::StreamSequence;
-use crate::nats::error_code::ErrorCode;
 use crate::net::link::Link;
 use crate::raft::{self, NodeId, Range, Term};
-use crate::stream::proposal::{CallResult, Called, Proposal};
 use crate::stream::{Stream, Surroundings};
 use replica::{Input, Member};
 use route::{Between, Route, Routed, home};
@@ -244,66 +243,6 @@ impl Group {
         )
     }
 
-    /// The driver's draw, for what was asked for first.
-    pub(super) fn drawn(
-        &mut self,
-        now: Time,
-        span: Time,
-        around: &Around<'_>,
-        out: &mut dyn Sink<Action>,
-    ) {
-        let Some(awaited) = self.drawing.pop_front() else {
-            return;
-        };
-        let (id, input) = match awaited {
-            Awaited::Election(id) => (id, Input::Drawn(span)),
-            Awaited::Successor(id) => {
-                let input = Input::StepDown {
-                    preferred: None,
-                    chance: span.as_nanos(),
-                };
-                (id, input)
-            }
-        };
-        self.raft(now, usize::from(id.0), input, around, out);
-    }
-
-    /// A call that goes through the proposals; without a leader it fails at once.
-    pub(super) fn call(
-        &mut self,
-        now: Time,
-        (to, call): (ReplyTo, ApiCall),
-        proposal: Proposal,
-        around: &Around<'_>,
-        out: &mut dyn Sink<Action>,
-    ) {
-        let Some((index, term)) = self.awake_leader(now) else {
-            return answer_call(to, call, Err(unavailable()), out);
-        };
-        self.calls.push_back((to, call));
-        let input = Input::Propose {
-            term,
-            entry: proposal,
-        };
-        self.raft(now, index, input, around, out);
-    }
-
-    /// The leader steps down and hands over, as soon as the driver has drawn to whom.
-    ///
-    /// # Errors
-    /// There is no leader, or it stands still.
-    pub(super) fn step_down(
-        &mut self,
-        now: Time,
-        out: &mut dyn Sink<Action>,
-    ) -> Result<(), ApiFailure> {
-        let (index, _) = self.awake_leader(now).ok_or_else(unavailable)?;
-        self.drawing
-            .push_back(Awaited::Successor(NodeId(index as u8)));
-        out.emit(Action::Draw(CHANCES));
-        Ok(())
-    }
-
     /// Who leads; of two, one of which has not heard of it yet, the newer.
     fn leader(&self) -> Option<(usize, Term)> {
         let members = self.members.iter().enumerate();
@@ -318,12 +257,6 @@ impl Group {
             self.told_leader = leader;
             out.emit(Action::Fact(Fact::Leader(leader)));
         }
-    }
-
-    fn awake_leader(&self, now: Time) -> Option<(usize, Term)> {
-        let leader = self.leader()?;
-        let is_awake = self.members[leader.0].host.is_awake(now);
-        is_awake.then_some(leader)
     }
 
     /// When [`Group::wake`] is wanted.
@@ -508,16 +441,4 @@ impl Group {
         };
         act(&mut member.host, &mut routed)
     }
-}
-
-fn unavailable() -> ApiFailure {
-    ErrorCode::SystemUnavailable.into()
-}
-
-fn answer_call(to: ReplyTo, call: ApiCall, result: CallResult, out: &mut dyn Sink<Action>) {
-    let answer = result.map(|called| match called {
-        Called::Purged(messages) => ApiAnswer::Purged(messages),
-        Called::Deleted => ApiAnswer::Done,
-    });
-    out.emit(Action::ApiReply { to, call, answer });
 }

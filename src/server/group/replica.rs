@@ -5,9 +5,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::calls::answer_call;
 use super::route::Between;
 use super::told::lengthened;
-use super::{Around, Awaited, Group, answer_call};
+use super::{Around, Awaited, Group};
 use crate::machine::{Machine as _, Sink, Time};
 use crate::raft::message::Content;
 use crate::raft::seam::Write;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::server::model::ClusterModel;
-use crate::stream::replicated::{Proposal, Proposed};
+use crate::stream::proposal::{Proposal, Proposed};
 
 pub(super) fn lab(change: impl FnOnce(&mut StreamConfig)) -> Lab {
     let model = ServerModel {

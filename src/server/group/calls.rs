@@ -1,0 +1,99 @@
+//! What clients and the driver ask of a group: calls that go through its proposals, a step-down, and
+//! the draws that it waits for.
+//!
+//! Leans on `raft` and `stream::proposal`.
+
+use super::replica::Input;
+use super::{Around, Awaited, CHANCES, Group};
+use crate::machine::{Sink, Time};
+use crate::nats::error_code::ErrorCode;
+use crate::raft::{NodeId, Term};
+use crate::server::Action;
+use crate::server::api::{ApiAnswer, ApiCall, ApiFailure};
+use crate::server::message::ReplyTo;
+use crate::stream::proposal::{CallResult, Called, Proposal};
+
+impl Group {
+    /// The driver's draw, for what was asked for first.
+    pub(in crate::server) fn drawn(
+        &mut self,
+        now: Time,
+        span: Time,
+        around: &Around<'_>,
+        out: &mut dyn Sink<Action>,
+    ) {
+        let Some(awaited) = self.drawing.pop_front() else {
+            return;
+        };
+        let (id, input) = match awaited {
+            Awaited::Election(id) => (id, Input::Drawn(span)),
+            Awaited::Successor(id) => {
+                let input = Input::StepDown {
+                    preferred: None,
+                    chance: span.as_nanos(),
+                };
+                (id, input)
+            }
+        };
+        self.raft(now, usize::from(id.0), input, around, out);
+    }
+
+    /// A call that goes through the proposals; without a leader it fails at once.
+    pub(in crate::server) fn call(
+        &mut self,
+        now: Time,
+        (to, call): (ReplyTo, ApiCall),
+        proposal: Proposal,
+        around: &Around<'_>,
+        out: &mut dyn Sink<Action>,
+    ) {
+        let Some((index, term)) = self.awake_leader(now) else {
+            return answer_call(to, call, Err(unavailable()), out);
+        };
+        self.calls.push_back((to, call));
+        let input = Input::Propose {
+            term,
+            entry: proposal,
+        };
+        self.raft(now, index, input, around, out);
+    }
+
+    /// The leader steps down and hands over, as soon as the driver has drawn to whom.
+    ///
+    /// # Errors
+    /// There is no leader, or it stands still.
+    pub(in crate::server) fn step_down(
+        &mut self,
+        now: Time,
+        out: &mut dyn Sink<Action>,
+    ) -> Result<(), ApiFailure> {
+        let (index, _) = self.awake_leader(now).ok_or_else(unavailable)?;
+        self.drawing
+            .push_back(Awaited::Successor(NodeId(index as u8)));
+        out.emit(Action::Draw(CHANCES));
+        Ok(())
+    }
+
+    fn awake_leader(&self, now: Time) -> Option<(usize, Term)> {
+        let leader = self.leader()?;
+        let is_awake = self.members[leader.0].host.is_awake(now);
+        is_awake.then_some(leader)
+    }
+}
+
+fn unavailable() -> ApiFailure {
+    ErrorCode::SystemUnavailable.into()
+}
+
+pub(super) fn answer_call(
+    to: ReplyTo,
+    call: ApiCall,
+    result: CallResult,
+    out: &mut dyn Sink<Action>,
+) {
+    let answer = result.map(|called| match called {
+        Called::Purged(messages) => ApiAnswer::Purged(messages),
+        Called::Deleted => ApiAnswer::Done,
+    });
+    out.emit(Action::ApiReply { to, call, answer });
+}
