@@ -28,6 +28,18 @@ fn flow_by_the_ingest_queue_keeps_messages_out_of_a_full_one() {
 }
 
 #[test]
+fn it_does_so_with_replicas_too() {
+    let replicated = "[stream]\nreplicas = 3\n";
+    let usual = crowded("even-share", replicated).lost.unwrap_or_default();
+    let careful = crowded("ingest-queue", replicated).lost.unwrap_or_default();
+    assert!(usual > 100, "{usual} lost");
+    assert!(
+        careful * 2 < usual,
+        "{careful} lost, {usual} by the even share"
+    );
+}
+
+#[test]
 fn a_rule_that_looks_at_raft_is_the_even_share_without_replicas() {
     assert_eq!(crowded("raft-backlog", ""), crowded("even-share", ""));
 }

@@ -126,15 +126,17 @@ impl Host {
         self.turn_end != Time::NEVER || !self.ingest.messages.is_empty() || !self.out.is_empty()
     }
 
-    /// How much of the ingest queue the current slice was, in thousandths of a full one.
+    /// How full the ingest queue is, or was when the slice in work was taken, in thousandths.
     pub(super) fn ingest_permille(&self, model: &ServerModel) -> u16 {
         let share = |part: u64, whole: u64| part.saturating_mul(1_000) / whole.max(1);
-        let messages = share(
-            self.turn.messages.len() as u64,
-            u64::from(model.ingest_messages),
-        );
-        let bytes = share(self.turn.bytes, model.ingest_bytes);
-        messages.max(bytes).min(1_000) as u16
+        let fill = |slice: &Slice| {
+            let messages = share(
+                slice.messages.len() as u64,
+                u64::from(model.ingest_messages),
+            );
+            messages.max(share(slice.bytes, model.ingest_bytes))
+        };
+        fill(&self.turn).max(fill(&self.ingest)).min(1_000) as u16
     }
 
     /// Takes a message from a connection, as far as its server is able to.

@@ -16,9 +16,9 @@ use crate::raft::{self, Entry, LogIndex, Node, NodeId, RaftEvent, Restart, State
 use crate::server::host::Host;
 use crate::server::message::Loss;
 use crate::server::{Action, ServerModel, lost};
-use crate::stream::Stream;
 use crate::stream::proposal::CallResult;
 pub(super) use crate::stream::proposal::Proposal;
+use crate::stream::{Stream, Surroundings};
 
 /// Append entries in the log at which a snapshot is taken (`monitorStream`).
 const SNAPSHOT_ENTRIES: u64 = 65_536;
@@ -289,9 +289,16 @@ impl Group {
         out: &mut dyn Sink<Action>,
     ) {
         let mut called: Option<CallResult> = None;
+        // Experiments with flow look at it, and nothing else does.
+        let host = &self.members[index].host;
+        let under_pressure = around.model.flow_room.map(|_| Surroundings {
+            ingest_permille: host.ingest_permille(around.model),
+            ..around.stream
+        });
+        let surroundings = under_pressure.as_ref().unwrap_or(&around.stream);
         self.on_host(now, index, around.servers, out, |host, out| {
             host.with_facts(out, |stream, mut effects| {
-                called = stream.apply(proposal, &around.stream, &mut effects);
+                called = stream.apply(proposal, surroundings, &mut effects);
             });
             false
         });
