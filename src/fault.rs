@@ -191,10 +191,13 @@ impl Faults {
         built
     }
 
-    /// Those that do not befall the links of publishers, with their numbers.
+    /// Those that do not befall the links of publishers, with their numbers; none comes before `start`.
     #[must_use]
-    pub fn without_links(mut self) -> Self {
+    pub fn without_links(mut self, start: Time) -> Self {
         self.timed.retain(|fault| !fault.kind.is_of_links());
+        for fault in &mut self.timed {
+            fault.from = fault.from.max(start);
+        }
         self
     }
 

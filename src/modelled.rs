@@ -88,6 +88,7 @@ fn cluster(settings: &Settings) -> ClusterModel {
         latency: network.route_latency.0,
         bits_per_second: network.route_bandwidth.0,
         apply_cost: wanted.apply_cost.0,
+        snapshot_entries: wanted.snapshot_entries,
         raft: raft::Settings {
             election: Range {
                 least: wanted.election_timeout_min.0,
@@ -136,8 +137,8 @@ pub fn draw(range: Range, generator: &mut Generator) -> Time {
 
 fn server_model(wanted: &ServerSettings, disk: &DiskSettings) -> ServerModel {
     let sync = match disk.sync {
-        SyncPolicy::Never => Time::ZERO,
-        SyncPolicy::Always => disk.sync_latency.0,
+        SyncPolicy::Never => None,
+        SyncPolicy::Always => Some(disk.sync_latency.0),
     };
     let usual = ServerSettings::default();
     let model = ServerModel::of(version_of(wanted.version));

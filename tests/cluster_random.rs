@@ -24,17 +24,17 @@ fn world(seed: u64) -> String {
     let sync = pick(draw, &["never", "always"]);
     let mut text = format!(
         "format = 1\nabout = \"A random cluster.\"\ntime_limit = \"120s\"\n\
-         [stream]\nreplicas = {replicas}\nstorage = \"{}\"\n\
+         [stream]\nreplicas = {replicas}\nstorage = \"file\"\n\
          [disk]\nsync = \"{sync}\"\n\
-         [raft]\nelection_timeout_min = \"{}\"\nelection_timeout_max = \"900ms\"\nlost_quorum = \"{}\"\nheartbeat = \"50ms\"\noverrun = {}\n\
+         [raft]\nelection_timeout_min = \"{}\"\nelection_timeout_max = \"900ms\"\nlost_quorum = \"{}\"\nheartbeat = \"50ms\"\noverrun = {}\nsnapshot_entries = {}\n\
          [network]\nroute_latency = \"{}\"\nreconnect = \"{}\"\n\
          [[publishers]]\ncount = {}\nflow = {}\noutstanding_acks = {}\ngap = \"{}\"\n\
          ack_timeout = \"{}\"\nmessages = {}\nbatches = {}\ncommit = \"{}\"\n\
          arrival = \"constant\"\nrate_per_second = {}\n",
-        pick(draw, &["file", "memory"]),
         pick(draw, &["200ms", "400ms"]),
         pick(draw, &["300ms", "1s"]),
         pick(draw, &["20", "100000"]),
+        pick(draw, &["8", "65536"]),
         pick(draw, &["20us", "200us", "5ms"]),
         pick(draw, &["0s", "10ms", "300ms"]),
         draw.random_range(1..=4),
@@ -52,6 +52,10 @@ fn world(seed: u64) -> String {
     }
     if draw.random_ratio(1, 5) {
         power_of_all(&mut text, replicas, draw);
+    }
+    if text.contains("power-loss") {
+        // What the model leaves out: a group that has less than the snapshot of a replica.
+        text = text.replace("snapshot_entries = 8\n", "snapshot_entries = 65536\n");
     }
     text
 }
@@ -163,15 +167,15 @@ fn no_judge_objects_to_a_cluster_whose_servers_fail() {
 #[test]
 fn bugs_of_raft_are_found_in_running_clusters() {
     let bugs = [
-        ("leader-before-noop", "leads-after-its-first-entry", 0),
-        ("no-overrun-stepdown", "overrun-leaders-step-down", 79),
+        ("leader-before-noop", "leads-after-its-first-entry", 10),
+        ("no-overrun-stepdown", "overrun-leaders-step-down", 400),
     ];
-    for (bug, judge, seed) in bugs {
-        let text = format!("{}[server]\ndefects = [\"{bug}\"]\n", world(seed));
-        let violations = common::run(&text, seed).seen.findings.violations;
-        assert!(
-            violations.iter().any(|violation| violation.judge == judge),
-            "{bug}: {violations:?}"
-        );
+    for (bug, judge, seeds) in bugs {
+        let found = (0..seeds).any(|seed| {
+            let text = format!("{}[server]\ndefects = [\"{bug}\"]\n", world(seed));
+            let violations = common::run(&text, seed).seen.findings.violations;
+            violations.iter().any(|violation| violation.judge == judge)
+        });
+        assert!(found, "{bug}: {judge} found nothing in {seeds} worlds");
     }
 }

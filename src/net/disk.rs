@@ -9,13 +9,14 @@ use crate::machine::Time;
 pub struct Disk {
     write_latency: Time,
     picoseconds_per_byte: u64,
-    sync_latency: Time,
+    /// Of each write; `None`: none is synced.
+    sync_latency: Option<Time>,
 }
 
 impl Disk {
     /// A disk with `write_latency` for each write, `bytes_per_second`, and `sync_latency` after
-    /// each write ([`Time::ZERO`]: no sync).
-    pub fn new(write_latency: Time, bytes_per_second: u64, sync_latency: Time) -> Self {
+    /// each write (`None`: no sync).
+    pub fn new(write_latency: Time, bytes_per_second: u64, sync_latency: Option<Time>) -> Self {
         let picoseconds_per_byte = 1_000_000_000_000 / bytes_per_second.max(1);
         Self {
             write_latency,
@@ -25,13 +26,14 @@ impl Disk {
     }
 
     /// Whether each write is synced.
-    pub fn syncs(&self) -> bool {
-        self.sync_latency > Time::ZERO
+    pub const fn syncs(&self) -> bool {
+        self.sync_latency.is_some()
     }
 
     /// How long `writes` writes of `bytes` together take.
     pub fn span(&self, writes: u64, bytes: u64) -> Time {
-        let each = (self.write_latency + self.sync_latency).as_nanos();
+        let sync = self.sync_latency.unwrap_or(Time::ZERO);
+        let each = (self.write_latency + sync).as_nanos();
         Time::from_nanos(
             writes.saturating_mul(each) + bytes.saturating_mul(self.picoseconds_per_byte) / 1_000,
         )
@@ -44,8 +46,12 @@ mod tests {
 
     #[test]
     fn a_sync_is_paid_for_each_write() {
-        let quiet = Disk::new(Time::from_nanos(700), 1_000_000_000, Time::ZERO);
-        let careful = Disk::new(Time::from_nanos(700), 1_000_000_000, Time::from_micros(210));
+        let quiet = Disk::new(Time::from_nanos(700), 1_000_000_000, None);
+        let careful = Disk::new(
+            Time::from_nanos(700),
+            1_000_000_000,
+            Some(Time::from_micros(210)),
+        );
         assert_eq!(quiet.span(10, 1_000), Time::from_nanos(8_000));
         assert_eq!(careful.span(10, 1_000), Time::from_nanos(2_108_000));
     }

@@ -46,7 +46,7 @@ pub(super) fn total_rows(result: &RunResult) -> Vec<(&'static str, String)> {
         rows.push(("under way", count(under_way)));
     }
     if totals.lost_to_power > 0 {
-        rows.push(("lost to power", count(totals.lost_to_power)));
+        rows.push(("power lost", count(totals.lost_to_power)));
     }
     if totals.stored_again > 0 {
         rows.push(("stored again", count(totals.stored_again)));

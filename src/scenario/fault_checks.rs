@@ -133,13 +133,19 @@ fn check_server_fault(fault: &Fault, stream: &StreamSettings, path: &KeyPath) ->
             "\"follower\" needs a stream with replicas; this one has replicas = 1",
         );
     }
+    let ends = matches!(fault.action, FaultAction::Kill | FaultAction::PowerLoss);
+    if ends && stream.storage == Storage::Memory {
+        let message = format!(
+            "\"{word}\" needs storage = \"file\": what a stream in memory loses with its server is not modelled"
+        );
+        return refuse(path.key("action"), message);
+    }
     let is_of_disk = matches!(fault.action, FaultAction::SlowDisk | FaultAction::HoldDisk);
     if alone && is_of_disk && stream.storage == Storage::Memory {
         let message = format!("\"{word}\" needs a disk; this stream has storage = \"memory\"");
         return refuse(path.key("action"), message);
     }
-    let ends = [("server", fault.server), ("peer", fault.peer)];
-    for (name, number) in ends {
+    for (name, number) in [("server", fault.server), ("peer", fault.peer)] {
         if let Some(number) = number.filter(|&number| number >= stream.replicas) {
             let message = format!(
                 "{number} is out of range; allowed are 0 to {}, a server for each replica",

@@ -266,6 +266,9 @@ pub struct RaftSettings {
     /// Time that a replica needs to apply a message.
     #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1m"))]
     pub apply_cost: Span,
+    /// Applied append entries in the log at which a replica takes a snapshot and lets them go.
+    #[schemars(range(min = 1, max = 1_000_000_000))]
+    pub snapshot_entries: u64,
 }
 
 impl Default for RaftSettings {
@@ -279,6 +282,7 @@ impl Default for RaftSettings {
             batch_entries: 4_096,
             overrun: 100_000,
             apply_cost: Span(Time::from_micros(1)),
+            snapshot_entries: 65_536,
         }
     }
 }

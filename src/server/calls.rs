@@ -118,7 +118,12 @@ impl Server {
     }
 
     fn check_replicas(&self, config: &StreamConfig) -> Result<(), ApiFailure> {
-        let servers = self.up();
+        let servers = u32::from(self.model.cluster.servers);
+        let wanted = config.num_replicas.clamp(1, servers) as u8;
+        if (0..wanted).any(|server| !self.is_up(server)) {
+            // Replicas are on the first servers, and on no others.
+            return Err(ErrorCode::SystemUnavailable.into());
+        }
         match config.num_replicas {
             0..=1 => Ok(()),
             _ if self.model.cluster.servers == 1 => {

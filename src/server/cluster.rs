@@ -70,11 +70,6 @@ impl Server {
         self.servers.up.get(usize::from(server)) == Some(&true)
     }
 
-    /// Servers that are up.
-    pub(super) fn up(&self) -> u32 {
-        self.servers.up.iter().filter(|up| **up).count() as u32
-    }
-
     /// The server that leads the first stream; without replicas, the one that it is on.
     pub fn leader(&self) -> Option<u8> {
         match self.places.iter().flatten().next()? {
@@ -93,8 +88,9 @@ impl Server {
     }
 
     /// Something befalls a server of the cluster. Its clients are at once those of the next one that
-    /// is up; whoever drives decides when they get there. False: nothing happens, since there is no
-    /// such server, or it was down already, or it is up.
+    /// is up; whoever drives decides when they get there. Disks and routes have their troubles whether it
+    /// is up or not. False: nothing happens, since there is no such server, or it was down already, or it
+    /// is up.
     pub fn befall(
         &mut self,
         now: Time,
@@ -105,7 +101,8 @@ impl Server {
         let happens = match what {
             Disturbance::Kill | Disturbance::PowerLoss => self.servers.note(server, false),
             Disturbance::Start => self.servers.note(server, true),
-            _ => self.is_up(server),
+            Disturbance::Freeze(_) => self.is_up(server),
+            _ => usize::from(server) < self.servers.up.len(),
         };
         if !happens {
             return false;

@@ -114,11 +114,17 @@ impl Trouble {
         }
     }
 
+    /// Its process ends: a new one does not stand still. The disk is what it was.
+    fn end(&mut self, how: Restart) {
+        self.down = Some(how);
+        self.frozen_until = Time::ZERO;
+    }
+
     /// Takes note of what befalls its process or disk.
     pub(super) fn note(&mut self, what: Disturbance) {
         match what {
-            Disturbance::Kill => self.down = Some(Restart::AfterKill),
-            Disturbance::PowerLoss => self.down = Some(Restart::AfterPowerLoss),
+            Disturbance::Kill => self.end(Restart::AfterKill),
+            Disturbance::PowerLoss => self.end(Restart::AfterPowerLoss),
             Disturbance::Start => self.down = None,
             Disturbance::Freeze(until) => self.frozen_until = self.frozen_until.max(until),
             Disturbance::SlowDisk(by) => self.slower += by,

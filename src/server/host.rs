@@ -369,9 +369,10 @@ impl Host {
     /// else.
     pub(super) fn befall(&mut self, what: Disturbance, out: &mut dyn Sink<Action>) {
         self.trouble.get_or_insert_default().note(what);
-        if self.went_down().is_some() {
+        let writes = self.stream.writes_files() && !self.stream.is_replicated();
+        if matches!(what, Disturbance::Kill | Disturbance::PowerLoss) {
             self.end(out);
-        } else if self.stream.writes_files() && self.turn_end != Time::NEVER {
+        } else if writes && self.turn_end != Time::NEVER {
             self.turn_end = self.write_end(self.turn_end, 0);
         }
     }

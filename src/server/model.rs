@@ -68,6 +68,8 @@ pub struct ClusterModel {
     pub bits_per_second: u64,
     /// Time that a replica needs to apply a message.
     pub apply_cost: Time,
+    /// Append entries in the log at which a replica takes a snapshot (`monitorStream`).
+    pub snapshot_entries: u64,
     /// The constants of RAFT.
     pub raft: raft::Settings,
 }
@@ -89,6 +91,7 @@ impl Default for ClusterModel {
             latency: Time::from_micros(100),
             bits_per_second: 10_000_000_000,
             apply_cost: Time::from_nanos(1_000),
+            snapshot_entries: 65_536,
             raft: raft::Settings::default(),
         }
     }
@@ -219,7 +222,7 @@ impl ServerModel {
             message_cost: Time::from_nanos(3_600),
             kibibyte_cost: Time::from_nanos(2_300),
             api_cost: Time::from_micros(200),
-            disk: Disk::new(Time::from_nanos(700), 1_000_000_000, Time::ZERO),
+            disk: Disk::new(Time::from_nanos(700), 1_000_000_000, None),
             cluster: ClusterModel::default(),
             defects: own.filter(|defect| defect.is_in(version)).collect(),
         }

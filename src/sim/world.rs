@@ -11,7 +11,7 @@ use super::model;
 use super::queue::Next;
 use crate::batch::fast::publisher::ControlFrame;
 use crate::event::{BatchNumber, DropCause, Event, Observer, PublisherId};
-use crate::fault::{Faults, Timed, TimedKind};
+use crate::fault::{Faults, TimedKind};
 use crate::load::{PayloadContent, Plan};
 use crate::machine::{Machine, Sink, Time};
 use crate::modelled::Modelled;
@@ -298,7 +298,7 @@ impl<'a> World<'a> {
     }
 
     /// Something befalls a server; if it goes down, its clients look for another one.
-    fn befall(&mut self, index: usize, what: Disturbance, fault: &Timed) {
+    fn befall(&mut self, index: usize, what: Disturbance) {
         let Some(victim) = self.victims[index] else {
             return;
         };
@@ -314,7 +314,7 @@ impl<'a> World<'a> {
         if was_up && !self.server.is_up(victim) {
             let is_alone = self.server.home(ConnectionId(0)) == victim;
             let free = if is_alone {
-                fault.until
+                self.next_start()
             } else {
                 self.fabric.now
             };
@@ -322,6 +322,22 @@ impl<'a> World<'a> {
                 self.fabric.lose_server(host, free + self.reconnect);
             }
         }
+    }
+
+    /// When the first of the servers that are down starts again.
+    fn next_start(&self) -> Time {
+        let faults = self.fabric.faults.timed().iter().zip(&self.victims);
+        let down = faults.filter(|(fault, victim)| {
+            let is_end = matches!(
+                fault.kind,
+                TimedKind::Server(_, Disturbance::Kill | Disturbance::PowerLoss, _)
+            );
+            is_end
+                && fault.until > self.fabric.now
+                && victim.is_some_and(|one| !self.server.is_up(one))
+        });
+        let starts = down.map(|(fault, _)| fault.until);
+        starts.min().unwrap_or(Time::NEVER)
     }
 
     /// What befell a server is over.
@@ -349,7 +365,7 @@ impl<'a> World<'a> {
         self.fabric.queue.arm(end, cut.until);
         if let TimedKind::Server(whom, what, _) = cut.kind {
             self.victims[index] = whom.pick(&self.server);
-            return self.befall(index, what, &cut);
+            return self.befall(index, what);
         }
         for host in 0..publishers {
             if cut.publisher.is_some_and(|whose| whose.0 as usize != host) {

@@ -50,7 +50,7 @@ impl Group {
         let Some((index, term)) = self.awake_leader(now) else {
             return answer_call(to, call, Err(unavailable()), out);
         };
-        self.calls.push_back((to, call));
+        self.calls.push_back((index, to, call));
         let input = Input::Propose {
             term,
             entry: proposal,
@@ -72,6 +72,18 @@ impl Group {
             .push_back(Awaited::Successor(NodeId(index as u8)));
         out.emit(Action::Draw(CHANCES));
         Ok(())
+    }
+
+    /// The oldest call that this replica proposed.
+    pub(super) fn take_call(&mut self, leader: usize) -> Option<(ReplyTo, ApiCall)> {
+        let own = self.calls.iter().position(|(of, ..)| *of == leader)?;
+        let (_, to, call) = self.calls.remove(own)?;
+        Some((to, call))
+    }
+
+    /// Nobody answers what this replica proposed.
+    pub(super) fn forget_calls(&mut self, leader: usize) {
+        self.calls.retain(|(of, ..)| *of != leader);
     }
 
     fn awake_leader(&self, now: Time) -> Option<(usize, Term)> {

@@ -9,7 +9,7 @@ use super::route::Between;
 use super::{Around, Group, lost};
 use crate::machine::{Sink, Time};
 use crate::raft::message::Position;
-use crate::raft::{LogIndex, NodeId, Restart};
+use crate::raft::{LogIndex, Restart};
 use crate::server::Action;
 use crate::server::disturb::{Disturbance, Routes};
 use crate::server::message::Loss;
@@ -37,7 +37,10 @@ impl Group {
         match what {
             Disturbance::Kill | Disturbance::PowerLoss => {
                 self.end(now, index, out);
-                self.members[index].host.befall(what, out);
+                // It leads no more: what its batches come to is not its to tell.
+                self.on_host(now, index, around.servers, out, |host, out| {
+                    host.befall(what, out);
+                });
             }
             Disturbance::Start => self.start(now, index, around, out),
             Disturbance::Freeze(_)
@@ -98,12 +101,12 @@ impl Group {
                 lost(message.publish.frame(), Loss::ServerDown, out);
             }
         }
-        self.broadcast(now, index, &Between::Interest(false));
+        self.broadcast(now, index, &Between::Interest(None));
         for from in (0..count).filter(|from| *from != index) {
             self.cut(from, index, Loss::ServerDown, out);
         }
         if led {
-            self.calls.clear();
+            self.forget_calls(index);
             self.tell_leader(out);
         }
     }
@@ -121,6 +124,7 @@ impl Group {
         }
         let member = &mut self.members[index];
         (member.processed, member.applied) = (LogIndex(0), LogIndex(0));
+        member.handed_over = LogIndex(0);
         (member.prefix, member.starts) = (0, Some(how));
         self.raft(now, index, Input::Restarted(how), around, out);
         self.members[index].starts = None;
@@ -141,6 +145,8 @@ impl Group {
         };
         let mut stream = Stream::clone(from);
         stream.replicate();
+        // A snapshot has messages, and no batches.
+        stream.crash(&mut Vec::new());
         // It was valid as an update when it was made one, and is the same otherwise.
         let _ = stream.update(config, around.model.version, &mut Vec::new());
         let member = &mut self.members[index];
@@ -161,12 +167,15 @@ impl Group {
             return;
         }
         let node = &self.members[index].node;
+        // One that reaches beyond the log stands for what the group has lost: it begins anew.
         let snapshot = node.log().snapshot();
+        let snapshot = snapshot.filter(|snapshot| snapshot.last.index <= last.index);
         let snapshot = snapshot.map(|snapshot| (snapshot.last.index, snapshot.state.clone()));
         let at = snapshot.as_ref().map_or(LogIndex(0), |(at, _)| *at);
         let mut again = Vec::new();
         let mut next = at.next();
-        while next <= node.commit().min(last.index) {
+        // What is committed since is handed over after this.
+        while next <= last.index.min(self.members[index].handed_over) {
             if let Some(record) = node.log().get(next) {
                 again.push((next, record.content.clone()));
             }
@@ -176,6 +185,7 @@ impl Group {
         self.set_stream(index, snapshot, around);
         let member = &mut self.members[index];
         (member.processed, member.applied) = (at, at);
+        member.handed_over = member.handed_over.min(last.index);
         member.prefix = snapshot.map_or(0, |(_, state)| state.prefix());
         member.committed = again.into();
         member.apply_end = Time::NEVER;
@@ -193,9 +203,7 @@ impl Group {
         for (_, between) in route.under_way.drain(..) {
             between.lose(loss, out);
         }
-        let member = &mut self.members[to];
-        let other = NodeId(from as u8);
-        member.interest = member.interest.filter(|leader| *leader != other);
+        self.members[to].interest[from] = None;
     }
 
     /// One direction of a route is up again: a leader says once more what it wants.
@@ -205,8 +213,8 @@ impl Group {
         route.cuts = route.cuts.saturating_sub(1);
         if route.cuts == 0 {
             route.link.reset(now);
-            if self.members[from].term.is_some() {
-                let _ = self.send(now, from, to, Between::Interest(true));
+            if let Some(term) = self.members[from].term {
+                let _ = self.send(now, from, to, Between::Interest(Some(term)));
             }
         }
     }
@@ -215,7 +223,7 @@ impl Group {
 impl Member {
     /// All that is not on disk is gone; the store is.
     fn end(&mut self) {
-        self.interest = None;
+        self.interest.fill(None);
         self.write_end = Time::NEVER;
         self.committed.clear();
         self.apply_end = Time::NEVER;

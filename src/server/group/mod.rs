@@ -9,6 +9,7 @@ mod calls;
 mod fault;
 mod replica;
 mod route;
+mod snapshot;
 mod told;
 
 use std::collections::VecDeque;
@@ -37,8 +38,8 @@ pub(super) struct Group {
     told_leader: Option<u8>,
     /// Up to here the facts of what is stored are told.
     told: StreamSequence,
-    /// Calls whose proposals are on their way, in their order.
-    calls: VecDeque<(ReplyTo, ApiCall)>,
+    /// Calls whose proposals are on their way, in their order, with the replica that proposed them.
+    calls: VecDeque<(usize, ReplyTo, ApiCall)>,
     /// What waits for a draw, in the order in which it was asked for.
     drawing: VecDeque<Awaited>,
     /// The stream as it was created.
@@ -214,10 +215,10 @@ impl Group {
         if self.members[at].term.is_some() {
             return self.members[at].host.push(now, publish, around.model, out);
         }
-        match self.members[at].interest {
+        match self.members[at].interested() {
             Some(leader) => {
                 let message = Between::Publish(publish);
-                if let Err(message) = self.send(now, at, usize::from(leader.0), message) {
+                if let Err(message) = self.send(now, at, leader, message) {
                     message.lose(Loss::RouteDown, out);
                 }
             }
@@ -375,11 +376,7 @@ impl Group {
                 let from = NodeId(from as u8);
                 self.raft(now, to, Input::Received { from, message }, around, out);
             }
-            Between::Interest(true) => self.members[to].interest = Some(NodeId(from as u8)),
-            Between::Interest(false) => {
-                let member = &mut self.members[to];
-                member.interest = member.interest.filter(|other| usize::from(other.0) != from);
-            }
+            Between::Interest(term) => self.members[to].interest[from] = term,
             // Who does not lead any more has no subscription: lost, and nobody hears of it.
             Between::Publish(publish) if self.members[to].term.is_none() => {
                 lost(publish.frame(), Loss::NoLeader, out);

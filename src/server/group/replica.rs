@@ -3,16 +3,16 @@
 //! Leans on `raft` and `stream::proposal`.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use super::calls::answer_call;
 use super::route::Between;
+pub(super) use super::snapshot::Snapshot;
 use super::told::lengthened;
 use super::{Around, Awaited, Group};
 use crate::machine::{Machine as _, Sink, Time};
 use crate::raft::message::Content;
 use crate::raft::seam::Write;
-use crate::raft::{self, Entry, LogIndex, Node, NodeId, RaftEvent, Restart, State, Term};
+use crate::raft::{self, Entry, LogIndex, Node, NodeId, RaftEvent, Restart, Term};
 use crate::server::host::Host;
 use crate::server::message::Loss;
 use crate::server::{Action, ServerModel, lost};
@@ -20,36 +20,9 @@ use crate::stream::proposal::CallResult;
 pub(super) use crate::stream::proposal::Proposal;
 use crate::stream::{Stream, Surroundings};
 
-/// Append entries in the log at which a snapshot is taken (`monitorStream`).
-const SNAPSHOT_ENTRIES: u64 = 65_536;
-
 impl Entry for Proposal {
     fn bytes(&self) -> u64 {
         Self::bytes(self)
-    }
-}
-
-/// A stream as it was when a snapshot was taken.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Snapshot {
-    stream: Arc<Stream>,
-    /// Digest of all that it stands for.
-    prefix: u64,
-}
-
-impl Snapshot {
-    pub(super) fn stream(&self) -> &Stream {
-        &self.stream
-    }
-
-    pub(super) const fn prefix(&self) -> u64 {
-        self.prefix
-    }
-}
-
-impl State for Snapshot {
-    fn bytes(&self) -> u64 {
-        self.stream.log().bytes()
     }
 }
 
@@ -63,8 +36,9 @@ pub(super) struct Member {
     pub(super) node: Node<Proposal, Snapshot>,
     /// In which it may propose: it leads.
     pub(super) term: Option<Term>,
-    /// Who takes messages for the stream, as far as this server has heard.
-    pub(super) interest: Option<NodeId>,
+    /// Who takes messages for the stream, as far as this server has heard: by server, the term in which
+    /// it leads.
+    pub(super) interest: Vec<Option<Term>>,
     /// When the disk under the log is done; `NEVER` while it rests.
     pub(super) write_end: Time,
     /// Committed, and waiting to be applied.
@@ -73,6 +47,8 @@ pub(super) struct Member {
     pub(super) apply_end: Time,
     /// So many of `committed` are in work.
     pub(super) applying: usize,
+    /// How far it was handed append entries.
+    pub(super) handed_over: LogIndex,
     pub(super) processed: LogIndex,
     pub(super) applied: LogIndex,
     /// What the store has: all append entries before this, and so many proposals of this one. A
@@ -95,17 +71,30 @@ impl Member {
             host: Host::new(stream),
             node: Node::new(now, id, settings),
             term: None,
-            interest: None,
+            interest: vec![None; usize::from(settings.members)],
             write_end: Time::NEVER,
             committed: VecDeque::new(),
             apply_end: Time::NEVER,
             applying: 0,
+            handed_over: LogIndex(0),
             processed: LogIndex(0),
             applied: LogIndex(0),
             stable: (LogIndex(0), APPLIED_WHOLLY),
             prefix: 0,
             starts: None,
         }
+    }
+}
+
+impl Member {
+    /// The server that messages for the stream go to: of two that want them, the one that does not know
+    /// yet that it is deposed is the older.
+    pub(super) fn interested(&self) -> Option<usize> {
+        let wanting = self.interest.iter().enumerate();
+        let wanting = wanting.filter_map(|(server, term)| Some((server, (*term)?)));
+        wanting
+            .max_by_key(|(_, term)| *term)
+            .map(|(server, _)| server)
     }
 }
 
@@ -177,8 +166,15 @@ impl Group {
                 RaftAction::Write(write) => {
                     let cost = self.write_cost(index, write, around.model);
                     let member = &mut self.members[index];
-                    let writes = write.files + write.records;
-                    member.write_end = member.host.write_end(now + cost, writes);
+                    let records = if member.host.stream.writes_files() {
+                        write.records
+                    } else {
+                        0
+                    };
+                    member.write_end = match write.files + records {
+                        0 => now + cost,
+                        writes => member.host.write_end(now + cost, writes),
+                    };
                 }
                 RaftAction::Draw(range) => {
                     self.drawing
@@ -187,7 +183,9 @@ impl Group {
                 }
                 RaftAction::Apply { index: at, content } => {
                     self.tell(index, RaftEvent::Committed { index: at }, out);
-                    self.members[index].committed.push_back((at, content));
+                    let member = &mut self.members[index];
+                    member.committed.push_back((at, content));
+                    member.handed_over = at;
                     self.begin_apply(now, index);
                 }
                 RaftAction::Restore { index: at, state } => {
@@ -304,7 +302,7 @@ impl Group {
         });
         if let Some(result) = called
             && self.members[index].term.is_some()
-            && let Some((to, call)) = self.calls.pop_front()
+            && let Some((to, call)) = self.take_call(index)
         {
             answer_call(to, call, result, out);
         }
@@ -335,44 +333,6 @@ impl Group {
         self.raft(now, index, input, around, out);
     }
 
-    fn snapshot(
-        &mut self,
-        now: Time,
-        index: usize,
-        around: &Around<'_>,
-        out: &mut dyn Sink<Action>,
-    ) {
-        let member = &self.members[index];
-        let since = member.applied.since(member.node.log().snapshot_index());
-        if since < SNAPSHOT_ENTRIES || member.host.stream.is_gathering() {
-            return;
-        }
-        let input = Input::SnapshotTaken {
-            index: member.applied,
-            state: Snapshot {
-                stream: Arc::new(member.host.stream.clone()),
-                prefix: member.prefix,
-            },
-            force: false,
-        };
-        self.raft(now, index, input, around, out);
-    }
-
-    /// Takes a snapshot over; one that its own disk had has nothing new for a store that was not lost.
-    fn restore(&mut self, index: usize, at: LogIndex, state: &Snapshot, around: &Around<'_>) {
-        let member = &self.members[index];
-        if member.starts.is_none() || member.stable.0 < at {
-            self.set_stream(index, Some((at, state)), around);
-        }
-        let member = &mut self.members[index];
-        member.prefix = state.prefix;
-        member.committed.clear();
-        member.apply_end = Time::NEVER;
-        member.applying = 0;
-        member.processed = at;
-        member.applied = at;
-    }
-
     // -- leadership ------------------------------------------------------------------------------
 
     fn lead(
@@ -384,8 +344,7 @@ impl Group {
         out: &mut dyn Sink<Action>,
     ) {
         self.members[index].term = Some(term);
-        self.members[index].interest = None;
-        self.broadcast(now, index, &Between::Interest(true));
+        self.broadcast(now, index, &Between::Interest(Some(term)));
         self.tell_leader(out);
         self.tell_rewound(index, out);
         self.on_host(now, index, around.servers, out, |host, out| {
@@ -407,8 +366,8 @@ impl Group {
         if self.members[index].term.take().is_none() {
             return;
         }
-        self.calls.clear();
-        self.broadcast(now, index, &Between::Interest(false));
+        self.forget_calls(index);
+        self.broadcast(now, index, &Between::Interest(None));
         self.tell_leader(out);
         self.on_host(now, index, around.servers, out, |host, out| {
             host.with_facts(out, |stream, mut effects| stream.step_down(&mut effects));

@@ -8,6 +8,7 @@ use super::replica::Snapshot;
 use crate::machine::{Sink, Time};
 use crate::nats::StreamSequence;
 use crate::net::link::Link;
+use crate::raft::Term;
 use crate::raft::message::Message;
 use crate::server::cluster::Servers;
 use crate::server::message::{AtomicFact, Fact, Loss, Publish, Reply, ReplyTo};
@@ -21,8 +22,8 @@ const ROUTE_BYTES: u64 = 40;
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Between {
     Raft(Message<Proposal, Snapshot>),
-    /// The sender takes messages for the stream, or does not any more.
-    Interest(bool),
+    /// The sender takes messages for the stream, since it leads in this term, or does not any more.
+    Interest(Option<Term>),
     /// A message of a client of the sender.
     Publish(Publish),
     /// An answer for a client of the receiver.
@@ -102,8 +103,12 @@ impl Sink<Action> for Routed<'_> {
 }
 
 impl Routed<'_> {
-    /// What is stored is true once the first replica has applied it; the rest is the leader's.
+    /// What is stored is true once the first replica has applied it, and what is lost is; the rest is the
+    /// leader's.
     fn tells(&mut self, fact: &Fact) -> bool {
+        if matches!(fact, Fact::LostInside { .. }) {
+            return true;
+        }
         let (Fact::Stored {
             stream_sequence, ..
         }

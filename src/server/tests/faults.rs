@@ -1,7 +1,7 @@
 //! What befalls servers: one on its own, and those of a stream with three replicas.
 
 use super::super::disturb::{Disturbance, Routes};
-use super::group::{ends, lab, replicas, step_down};
+use super::group::{ends, lab, lab_with, replicas};
 use super::*;
 
 impl Lab {
@@ -204,18 +204,84 @@ fn a_held_route_delays_and_loses_nothing() {
     assert_eq!(std::mem::take(&mut lab.sent), ["pub 1"]);
 }
 
+/// A log that no longer reaches back: the leader's snapshot begins the catch-up.
 #[test]
 fn a_snapshot_stands_for_what_a_replica_missed() {
-    let mut lab = lab(|_| {});
-    step_down(&mut lab);
-    lab.pass(Time::from_secs(1));
-    let leader = lab.server.leader();
-    assert!(leader.is_some_and(|leader| leader != 0));
-    lab.befall(0, Disturbance::Freeze(lab.now + Time::from_secs(3)));
-    for _ in 0..20 {
+    let mut lab = lab_with(|cluster| cluster.snapshot_entries = 8);
+    lab.send(0, START, 1);
+    lab.befall(2, Disturbance::CutRoutes(Routes::ALL));
+    for sequence in 2..=30 {
+        lab.send(0, APPEND, sequence);
+    }
+    assert_eq!(ends(&lab), [30, 30, 1]);
+    lab.befall(2, Disturbance::MendRoutes(Routes::ALL));
+    lab.pass(Time::from_secs(10));
+    assert_eq!(ends(&lab), [30, 30, 30]);
+    assert!(lab.taken_over > 0, "by a snapshot");
+}
+
+/// A machine that lost its power begins at its last snapshot, and nothing is stored twice.
+#[test]
+fn a_replica_begins_at_its_snapshot_after_a_loss_of_power() {
+    let mut lab = lab_with(|cluster| cluster.snapshot_entries = 8);
+    for _ in 0..30 {
         lab.plain("t.a", 1, &[]);
     }
-    lab.pass(Time::from_secs(5));
-    let ends = ends(&lab);
-    assert_eq!(ends[0], ends[1], "{ends:?}");
+    lab.befall(1, Disturbance::PowerLoss);
+    lab.befall(1, Disturbance::Start);
+    lab.pass(Time::from_secs(10));
+    lab.plain("t.a", 1, &[]);
+    lab.pass(Time::from_secs(10));
+    assert_eq!(ends(&lab), [31, 31, 31]);
+}
+
+/// The route of a server is mended while it is down: it is up when the server is.
+#[test]
+fn a_trouble_ends_whether_the_server_is_up_or_not() {
+    let mut lab = lab(|_| {});
+    lab.befall(2, Disturbance::CutRoutes(Routes::ALL));
+    lab.befall(2, Disturbance::Freeze(lab.now + Time::from_secs(60)));
+    lab.befall(2, Disturbance::Kill);
+    lab.befall(2, Disturbance::MendRoutes(Routes::ALL));
+    lab.befall(2, Disturbance::Start);
+    lab.plain("t.a", 1, &[]);
+    lab.pass(Time::from_secs(10));
+    assert_eq!(
+        ends(&lab),
+        [1, 1, 1],
+        "nor does the new process stand still"
+    );
+}
+
+/// A leader that was cut off does not know yet that it has a successor, and says once more that it
+/// wants messages.
+#[test]
+fn the_newer_of_two_leaders_gets_the_messages() {
+    let mut lab = lab(|_| {});
+    lab.befall(0, Disturbance::CutRoutes(Routes::ALL));
+    while lab.server.leader() == Some(0) {
+        lab.pass(Time::from_millis(100));
+    }
+    lab.befall(0, Disturbance::MendRoutes(Routes::ALL));
+    lab.pass(Time::from_secs(3));
+    let follower = lab.server.follower();
+    assert!(follower.is_some());
+    for connection in 0..3 {
+        lab.connection = connection;
+        let answers = lab.plain("t.a", 1, &[]);
+        assert_eq!(answers, [format!("pub {}", connection + 1)]);
+    }
+}
+
+/// The batch goes on with the others: it is not forgotten.
+#[test]
+fn a_replica_that_is_killed_forgets_no_batch_of_others() {
+    let mut lab = lab(|_| {});
+    lab.send(0, START, 1);
+    lab.befall(2, Disturbance::Kill);
+    let forgotten = lab
+        .facts
+        .iter()
+        .any(|fact| matches!(fact, Fact::BatchForgotten { .. }));
+    assert!(!forgotten);
 }

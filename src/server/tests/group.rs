@@ -5,10 +5,21 @@ use crate::server::model::ClusterModel;
 use crate::stream::proposal::{Proposal, Proposed};
 
 pub(super) fn lab(change: impl FnOnce(&mut StreamConfig)) -> Lab {
+    lab_of(ClusterModel::default(), change)
+}
+
+/// The same on another cluster.
+pub(super) fn lab_with(change: impl FnOnce(&mut ClusterModel)) -> Lab {
+    let mut cluster = ClusterModel::default();
+    change(&mut cluster);
+    lab_of(cluster, |_| {})
+}
+
+fn lab_of(cluster: ClusterModel, change: impl FnOnce(&mut StreamConfig)) -> Lab {
     let model = ServerModel {
         cluster: ClusterModel {
             servers: 3,
-            ..ClusterModel::default()
+            ..cluster
         },
         ..ServerModel::default()
     };

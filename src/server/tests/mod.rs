@@ -39,6 +39,10 @@ struct Lab {
     /// What the driver answers when it has to choose.
     source: Source,
     draws: u64,
+    /// Snapshots that replicas took over from others.
+    taken_over: u32,
+    /// Of whom messages come.
+    connection: u32,
 }
 
 type Lines<'a> = &'a [(&'a str, &'a str)];
@@ -66,6 +70,8 @@ impl Lab {
             facts: Vec::new(),
             source: Source::Ingest,
             draws: 0,
+            taken_over: 0,
+            connection: 0,
         };
         lab.call(&ApiRequest::Create(config)).unwrap();
         lab
@@ -107,7 +113,7 @@ impl Lab {
         let publish = Publish {
             subject,
             reply: Some(ReplyTo {
-                connection: ConnectionId(0),
+                connection: ConnectionId(self.connection),
                 tag,
             }),
             control,
@@ -180,7 +186,11 @@ impl Lab {
                         let chosen = Input::Chosen(self.source);
                         self.server.step(self.now, chosen, &mut self.actions);
                     }
-                    Action::Raft { .. } | Action::Lost { .. } => {}
+                    Action::Raft { event, .. } => {
+                        let taken_over = matches!(event, RaftEvent::SnapshotStored { .. });
+                        self.taken_over += u32::from(taken_over);
+                    }
+                    Action::Lost { .. } => {}
                     Action::Draw(range) => {
                         // Two elections never come up at once.
                         self.draws += 1;

@@ -7,7 +7,7 @@ fn plain_costs() -> ServerModel {
     ServerModel {
         message_cost: Time::from_micros(1),
         kibibyte_cost: Time::ZERO,
-        disk: Disk::new(Time::ZERO, 1_000_000_000_000, Time::ZERO),
+        disk: Disk::new(Time::ZERO, 1_000_000_000_000, None),
         ..ServerModel::default()
     }
 }
@@ -61,7 +61,7 @@ fn a_slice_costs_messages_bytes_and_writes() {
     let model = ServerModel {
         message_cost: Time::from_micros(1),
         kibibyte_cost: Time::from_micros(10),
-        disk: Disk::new(Time::from_micros(100), 1_000_000, Time::ZERO),
+        disk: Disk::new(Time::from_micros(100), 1_000_000, None),
         ..ServerModel::default()
     };
     let mut lab = Lab::with(model.clone(), |_| {});

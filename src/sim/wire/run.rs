@@ -67,6 +67,8 @@ fn link(settings: &Settings) -> LinkSettings {
 /// Turmoil's timers go in steps of this.
 const TICK: Time = Time::from_millis(1);
 
+/// The first moment at which the clock of a run goes.
+const BEGUN: Time = Time::from_nanos(1);
 /// Between two looks at what is under way when everybody is done.
 const LOOK: Time = Time::from_micros(100);
 
@@ -326,8 +328,9 @@ fn share(
         Lane::Wire(SubstrateWord::Turmoil) => TICK,
         Lane::Event | Lane::Wire(SubstrateWord::Event) => Time::ZERO,
     };
-    // the links are the substrate's; the hub has what happens to single frames and to servers
-    let faults = Faults::new(&settings.faults, publishers).without_links();
+    // the links are the substrate's; the hub has what happens to single frames and to servers, once
+    // the clock of the run goes: it stands until everybody is connected
+    let faults = Faults::new(&settings.faults, publishers).without_links(BEGUN);
     let mut link = link(settings);
     link.latency += slack;
     let log = Log::new(publishers, link);
