@@ -1,9 +1,12 @@
 //! Figures over time as results hold them: one column for each figure.
 //!
-//! Leans on nothing of ours.
+//! Leans on `distribution` and `series` for the histogram of a bucket.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use super::distribution::{DistributionError, LatencyHistogram, decode};
+use super::series::bucket_shape;
 
 /// Figures over time, as columns: entry *i* is the bucket from `i * bucket_ns` on. The last bucket
 /// ends at `end_ns`.
@@ -48,6 +51,27 @@ pub struct LatencySeries {
     pub p99: Vec<Option<u64>>,
     /// Longest.
     pub max: Vec<Option<u64>>,
+    /// Every latency of the bucket: HdrHistogram V2 encoding, uncompressed, in base64, two digits. Empty
+    /// in results of earlier versions.
+    #[serde(default)]
+    pub hdr_histogram_v2: Vec<Option<String>>,
+}
+
+impl LatencySeries {
+    /// The latencies of bucket `index`, to two digits; none where no ack came, or where the result is of
+    /// a version that kept none.
+    ///
+    /// # Errors
+    /// The text is damaged.
+    pub fn histogram(&self, index: usize) -> Result<Option<LatencyHistogram>, DistributionError> {
+        match self.hdr_histogram_v2.get(index) {
+            Some(Some(text)) => match decode(text, &bucket_shape()) {
+                Some(histogram) => Ok(Some(histogram)),
+                None => Err(DistributionError),
+            },
+            Some(None) | None => Ok(None),
+        }
+    }
 }
 
 /// The flow in force (an ack every so many messages) over time, as columns like [`Series`].

@@ -2,10 +2,12 @@
 //!
 //! Leans on the crates `hdrhistogram` and `base64`.
 
+use std::ops::RangeInclusive;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
+use hdrhistogram::{Counter, Histogram};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -85,18 +87,13 @@ impl Distribution {
     /// # Errors
     /// When the text is damaged, or holds another number of spans than `count`.
     pub fn histogram(&self) -> Result<LatencyHistogram, DistributionError> {
-        let bytes = STANDARD
-            .decode(&self.hdr_histogram_v2)
-            .map_err(|_| DistributionError)?;
-        // The header names the length of what follows and the precision, and the decoder
-        // allocates as it says: look before it leaps.
-        if !is_ours(&bytes) {
-            return Err(DistributionError);
-        }
-        let histogram: LatencyHistogram = Deserializer::new()
-            .deserialize(&mut bytes.as_slice())
-            .map_err(|_| DistributionError)?;
-        if histogram.len() == self.count && self.count <= MOST {
+        let whole = Shape {
+            digits: 3,
+            lowest: 1,
+            highest: LONGEST_NS..=LONGEST_NS,
+        };
+        let histogram = decode(&self.hdr_histogram_v2, &whole).ok_or(DistributionError)?;
+        if histogram.len() == self.count {
             Ok(histogram)
         } else {
             Err(DistributionError)
@@ -104,26 +101,50 @@ impl Distribution {
     }
 }
 
-/// Whether the header has the bounds and digits of [`latency_histogram`].
-///
-/// V2 header, big endian: cookie, payload length, normalising offset, digits (4 bytes each), lowest
-/// and highest value (8 bytes each), ratio (8 bytes).
-fn is_ours(bytes: &[u8]) -> bool {
-    let word = |from: usize| {
-        let four = bytes.get(from..from + 4)?.try_into().ok()?;
-        Some(u32::from_be_bytes(four))
-    };
-    let long = |from: usize| {
-        let eight = bytes.get(from..from + 8)?.try_into().ok()?;
-        Some(u64::from_be_bytes(eight))
-    };
-    word(4).map(|length| length as usize) == bytes.len().checked_sub(HEADER_BYTES)
-        && word(12) == Some(3)
-        && long(16) == Some(1)
-        && long(24) == Some(LONGEST_NS)
+/// What the header of an encoded histogram must say.
+pub(super) struct Shape {
+    pub(super) digits: u32,
+    pub(super) lowest: u64,
+    pub(super) highest: RangeInclusive<u64>,
 }
 
-fn encode(histogram: &LatencyHistogram) -> String {
+impl Shape {
+    /// Whether these bytes have this shape.
+    ///
+    /// V2 header, big endian: cookie, payload length, normalising offset, digits (4 bytes each), lowest
+    /// and highest value (8 bytes each), ratio (8 bytes).
+    fn fits(&self, bytes: &[u8]) -> bool {
+        let word = |from: usize| {
+            let four = bytes.get(from..from + 4)?.try_into().ok()?;
+            Some(u32::from_be_bytes(four))
+        };
+        let long = |from: usize| {
+            let eight = bytes.get(from..from + 8)?.try_into().ok()?;
+            Some(u64::from_be_bytes(eight))
+        };
+        word(4).map(|length| length as usize) == bytes.len().checked_sub(HEADER_BYTES)
+            && word(12) == Some(self.digits)
+            && long(16) == Some(self.lowest)
+            && long(24).is_some_and(|highest| self.highest.contains(&highest))
+    }
+}
+
+/// The histogram of `shape` behind this text; none if it is damaged or of another shape.
+pub(super) fn decode(text: &str, shape: &Shape) -> Option<LatencyHistogram> {
+    let bytes = STANDARD.decode(text).ok()?;
+    // The header names the length of what follows and the precision, and the decoder allocates as it
+    // says: look before it leaps.
+    if !shape.fits(&bytes) {
+        return None;
+    }
+    let histogram: LatencyHistogram = Deserializer::new()
+        .deserialize(&mut bytes.as_slice())
+        .ok()?;
+    (histogram.len() <= MOST).then_some(histogram)
+}
+
+/// `histogram` in V2 encoding, uncompressed, in base64.
+pub(super) fn encode<T: Counter>(histogram: &Histogram<T>) -> String {
     let mut bytes = Vec::new();
     V2Serializer::new()
         .serialize(histogram, &mut bytes)

@@ -6,6 +6,7 @@
 
 use hdrhistogram::Histogram;
 
+use super::distribution::{Shape, encode};
 use super::{FlowSeries, Series, rounded};
 use crate::machine::Time;
 
@@ -16,8 +17,20 @@ const FIRST_WIDTH_NS: u64 = 100_000;
 /// Finest latency that the histogram of a bucket tells apart.
 const FINEST_NS: u64 = 128;
 
+/// Digits that the histogram of a bucket keeps.
+const DIGITS: u8 = 2;
+
 /// Latencies of one bucket: two digits, grown on demand up to 1 h.
 type BucketHistogram = Histogram<u32>;
+
+/// What the histogram of a bucket looks like when it is written.
+pub(super) fn bucket_shape() -> Shape {
+    Shape {
+        digits: DIGITS.into(),
+        lowest: FINEST_NS,
+        highest: 0..=u64::MAX,
+    }
+}
 
 /// What happened during one bucket. Areas are a level times nanoseconds.
 #[derive(Default)]
@@ -271,7 +284,7 @@ impl RecordGrowing for BucketHistogram {
 }
 
 fn bucket_histogram() -> BucketHistogram {
-    let mut histogram = Histogram::new_with_bounds(FINEST_NS, 8 * FINEST_NS, 2)
+    let mut histogram = Histogram::new_with_bounds(FINEST_NS, 8 * FINEST_NS, DIGITS)
         .expect("the bounds are constants, and valid");
     histogram.auto(true);
     histogram
@@ -312,6 +325,9 @@ fn output(width: u64, end: u64, buckets: &[Bucket]) -> (Series, FlowSeries) {
         latency.p90.push(at(0.9));
         latency.p99.push(at(0.99));
         latency.max.push(at(1.0));
+        latency
+            .hdr_histogram_v2
+            .push(bucket.latency.as_ref().map(encode));
         let seen = bucket.flow_min <= bucket.flow_max;
         flow.min.push(seen.then_some(bucket.flow_min));
         flow.max.push(seen.then_some(bucket.flow_max));
@@ -356,6 +372,10 @@ mod tests {
         for p50 in &series.ack_latency_ns.p50 {
             assert!(p50.unwrap().abs_diff(300_000) < 3_000);
         }
+        let kept = (0..series.len()).map(|index| series.ack_latency_ns.histogram(index));
+        let kept: Vec<_> = kept.map(|read| read.unwrap().unwrap()).collect();
+        assert_eq!(kept.iter().map(hdrhistogram::Histogram::len).sum::<u64>(), 50_000);
+        assert!(kept[0].max().abs_diff(300_000) < 3_000);
         let (from, to) = series.span_of(series.len() - 1);
         assert!(from < to && to == 50_000_000_000);
     }

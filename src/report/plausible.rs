@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::RunResult;
-use crate::measure::Distribution;
+use crate::measure::{Distribution, LatencySeries};
 use crate::scenario::Scenario;
 
 /// No run counts so far, or lasts so long: 104 days in nanoseconds.
@@ -100,6 +100,7 @@ fn check_columns(run: &RunResult) -> Result<(), Implausible> {
     if columns.iter().any(|length| *length != series.len()) {
         return implausible("series", "its columns differ in length");
     }
+    check_histograms(latency, series.len())?;
     let flow = &run.flow;
     if flow.min.len() != flow.mean.len() || flow.max.len() != flow.mean.len() {
         return implausible("flow", "its columns differ in length");
@@ -116,6 +117,24 @@ fn check_columns(run: &RunResult) -> Result<(), Implausible> {
         }
         if length > 0 && bucket_ns == 0 {
             return implausible(key, "its buckets have no width");
+        }
+    }
+    Ok(())
+}
+
+/// Results of earlier versions have no histograms over time.
+fn check_histograms(latency: &LatencySeries, buckets: usize) -> Result<(), Implausible> {
+    let key = "series.ack_latency_ns.hdr_histogram_v2";
+    let kept = latency.hdr_histogram_v2.len();
+    if kept > 0 && kept != buckets {
+        return implausible(key, "its length is not that of the other columns");
+    }
+    for index in 0..kept.min(MOST_BUCKETS) {
+        if latency.histogram(index).is_err() {
+            return implausible(
+                &format!("{key}[{index}]"),
+                "no base64 of an HdrHistogram in V2 encoding with two digits",
+            );
         }
     }
     Ok(())
@@ -217,7 +236,15 @@ mod tests {
     #[test]
     fn what_contradicts_itself_is_one_clear_error() {
         type Change = fn(&mut Value);
-        let cases: [(Change, &str); 8] = [
+        let cases: [(Change, &str); 10] = [
+            (
+                |run| run["series"]["ack_latency_ns"]["hdr_histogram_v2"] = json!(["AAAA"]),
+                "series.ack_latency_ns.hdr_histogram_v2: its length is not",
+            ),
+            (
+                |run| run["series"]["ack_latency_ns"]["hdr_histogram_v2"][3] = json!("AAAA"),
+                "series.ack_latency_ns.hdr_histogram_v2[3]: no base64",
+            ),
             (
                 |run| run["gap_rate"] = json!(1.5),
                 "gap_rate: 1.5 is above 1",
