@@ -649,6 +649,7 @@ fn every_command_has_help_with_examples_in_one_style() {
         &["live"],
         &["conform"],
         &["report"],
+        &["compare"],
         &["server"],
         &["server", "fetch"],
         &["completions"],
@@ -1056,6 +1057,85 @@ fn report_makes_pages_and_says_where() {
         !bench.path("none").exists(),
         "all is read before anything is written"
     );
+}
+
+#[test]
+fn compare_says_by_its_exit_code_whether_something_got_worse() {
+    let text = "about = \"Open loop\"\nformat = 1\n[[publishers]]\nmessages = 20_000\n\
+                arrival = \"poisson\"\nrate_per_second = 20_000.0\nflow = 50\n";
+    let bench = Bench::with(&[("open.toml", text), ("empty/none", "")]);
+    for (seed, flow) in [("1", "50"), ("2", "50"), ("1", "200"), ("2", "200")] {
+        let flow = format!("publishers.0.flow={flow}");
+        let out = format!("{flow}/{seed}");
+        let run = [
+            "sim",
+            "open.toml",
+            "--seed",
+            seed,
+            "--set",
+            &flow,
+            "--out",
+            &out,
+        ];
+        bench.run(&run).expect(0);
+    }
+    let (few, many) = ("publishers.0.flow=50", "publishers.0.flow=200");
+    let worse = bench
+        .run(&["compare", few, many, "--out", "seen"])
+        .expect(1);
+    assert!(
+        worse
+            .out
+            .starts_with("WORSE  publishers.0.flow=200 (2 sim runs)"),
+        "{}",
+        worse.out
+    );
+    assert!(
+        worse
+            .err
+            .contains("worse than the baseline: publishers.0.flow=200")
+    );
+    for file in [
+        "comparison.html",
+        "comparison.json",
+        "compare-latency.svg",
+        "compare-latency.png",
+    ] {
+        assert!(bench.path("seen").join(file).is_file(), "{file}");
+    }
+    let back = bench
+        .run(&["compare", many, few, "--judge", "ack-p50,ack-p99", "--json"])
+        .expect(0);
+    let document: Value = serde_json::from_str(&back.out).unwrap();
+    assert_eq!(document["candidates"][0]["finding"], "better");
+    assert_eq!(document["candidates"][0]["side"]["runs"], 2);
+    // A single run of each; a tolerance that the interval cannot keep makes it unclear.
+    let one = "publishers.0.flow=50/1/result.json";
+    let other = "publishers.0.flow=50/2";
+    let close = ["compare", one, other, "--tolerance", "0%"];
+    bench.run(&close).expect(0);
+    let strict = bench.run(&[&close[..], &["--strict"]].concat()).expect(1);
+    assert!(
+        strict.err.contains("not sure that it is no worse"),
+        "{}",
+        strict.err
+    );
+    for (arguments, part) in [
+        (&["compare", one, "empty"][..], "empty/result.json"),
+        (
+            &["compare", one, one, "--judge", "speed"],
+            "allowed are throughput",
+        ),
+        (
+            &["compare", one, one, "--tolerance", "200%"],
+            "0% to below 100%",
+        ),
+        (&["compare", one], "CANDIDATE"),
+        (&["compare", one, one, one, one, one, one, one], "CANDIDATE"),
+    ] {
+        let refused = bench.run(arguments).expect(2);
+        assert!(refused.err.contains(part), "{}", refused.err);
+    }
 }
 
 #[test]

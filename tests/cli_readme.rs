@@ -65,7 +65,7 @@ fn printed(script: &str) -> String {
 #[test]
 fn what_the_readme_shows_is_what_its_commands_print() {
     let shown = shown(&read("README.md"));
-    assert_eq!(shown.len(), 4, "{shown:?}");
+    assert_eq!(shown.len(), 5, "{shown:?}");
     for (script, output) in shown {
         assert_eq!(printed(&script), output, "{script}");
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use tidegate::report::ResultFile;
+use tidegate::report::{Comparison, ResultFile};
 use tidegate::scenario::{Scenario, scenario_schema, workload_schema};
 
 fn document(name: &str) -> PathBuf {
@@ -45,6 +45,12 @@ fn the_workload_schema_is_current() {
 fn the_result_schema_is_current() {
     let schema = schemars::schema_for!(ResultFile);
     check("result.schema.json", schema.as_value());
+}
+
+#[test]
+fn the_comparison_schema_is_current() {
+    let schema = schemars::schema_for!(Comparison);
+    check("comparison.schema.json", schema.as_value());
 }
 
 /// Sections of the document, by the name of the struct that they explain.

@@ -5,6 +5,7 @@
 // A closed pipe makes these macros panic: see `print`.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+mod compare;
 mod conform;
 mod cost;
 mod crew;
@@ -48,6 +49,7 @@ Examples:
   tidegate conform tests/vectors/*.json
   tidegate serve sims/nats/quickstart.toml
   tidegate report results/*/
+  tidegate compare results/before results/after
   tidegate server fetch";
 
 const COMPLETION_EXAMPLES: &str = "\
@@ -76,6 +78,8 @@ enum Command {
     Serve(serve::ServeArguments),
     /// Make charts and one self-contained page for each run of some result files
     Report(report::ReportArguments),
+    /// Hold runs against others: how much changed, how sure that is, and whether it got worse
+    Compare(compare::CompareArguments),
     /// Find or fetch the nats-server that local runs use
     Server(server::ServerArguments),
     /// Print shell completions
@@ -111,6 +115,10 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Report(arguments) => {
             Interrupt::end_at_once()?;
             report::run(arguments)
+        }
+        Command::Compare(arguments) => {
+            Interrupt::end_at_once()?;
+            compare::run(arguments)
         }
         Command::Server(arguments) => server::server(arguments),
         Command::Completions { shell } => {

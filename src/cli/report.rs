@@ -80,7 +80,8 @@ pub(super) fn run(arguments: &ReportArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-fn read(path: &Path) -> Result<ResultFile, Failure> {
+/// Reads a result file, or the one in a folder.
+pub(super) fn read(path: &Path) -> Result<ResultFile, Failure> {
     let path = if path.is_dir() {
         &path.join(RESULT_FILE)
     } else {

@@ -32,6 +32,14 @@ impl ResultFile {
         }
     }
 
+    /// The runs themselves.
+    pub fn into_runs(self) -> Vec<RunResult> {
+        match self {
+            Self::Run(run) => vec![*run],
+            Self::Set(set) => set.runs,
+        }
+    }
+
     /// The file as JSON, with a line end.
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self)

@@ -27,6 +27,26 @@ macro_rules! put {
         let _ = write!($page, $($part)*);
     }};
 }
+pub(super) use put;
+
+/// Begins a page: `title` is escaped already.
+pub(super) fn open(page: &mut String, title: &str) {
+    page.push_str("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
+    page.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
+    put!(
+        page,
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n"
+    );
+    put!(
+        page,
+        "<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n"
+    );
+}
+
+/// Ends a page that [`open`] began.
+pub(super) fn close(page: &mut String) {
+    page.push_str("</main>\n</body>\n</html>\n");
+}
 
 /// The page of a run.
 ///
@@ -40,16 +60,7 @@ pub fn page(result: &RunResult) -> Result<String, ChartError> {
         result.seed,
         told(result)
     );
-    page.push_str("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
-    page.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
-    put!(
-        page,
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n"
-    );
-    put!(
-        page,
-        "<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n"
-    );
+    open(&mut page, &title);
     head(&mut page, result);
     verdict(&mut page, result);
     cards(&mut page, result);
@@ -65,7 +76,7 @@ pub fn page(result: &RunResult) -> Result<String, ChartError> {
     settings(&mut page, result);
     page.push_str(HOW_TO_READ);
     whole_result(&mut page, result);
-    page.push_str("</main>\n</body>\n</html>\n");
+    close(&mut page);
     Ok(page)
 }
 
@@ -373,7 +384,7 @@ fn whole_result(page: &mut String, result: &RunResult) {
 }
 
 /// Escapes a text of several lines, keeping its line ends.
-fn escape_lines(text: &str) -> String {
+pub(super) fn escape_lines(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for line in text.lines() {
         escaped.push_str(&escape_html(line));

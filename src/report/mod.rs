@@ -5,8 +5,10 @@
 
 mod atomic;
 pub mod chart;
+mod compare;
 mod file;
 mod html;
+mod paint;
 mod plausible;
 mod result;
 mod rows;
@@ -18,6 +20,10 @@ mod text;
 mod verdict;
 
 pub use atomic::{AtomicFile, Unfinished, discard_unfinished, write_atomically};
+pub use compare::{
+    Basis, Candidate, Comparison, Finding, Metric, Row, Rules, Side, SideSummary, compare,
+    comparison_page, comparison_table,
+};
 pub use file::ResultFile;
 pub use html::page;
 pub use result::{

@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 
+use super::paint::Painter;
 use super::rows::{QUANTILES, notes, quantiles, seconds, total_rows, whose};
 use super::text::{byte_rate, count, duration, mebibytes, percent, printable, short};
 use super::verdict::{is_open, word};
@@ -123,37 +124,6 @@ impl SetTable {
             let _ = writeln!(text, "… and more in the result file");
         }
         text
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Painter {
-    colour: bool,
-}
-
-impl Painter {
-    fn paint(self, code: &str, text: &str) -> String {
-        if self.colour {
-            format!("\x1b[{code}m{text}\x1b[0m")
-        } else {
-            text.to_owned()
-        }
-    }
-
-    fn good(self, text: &str) -> String {
-        self.paint("1;32", text)
-    }
-
-    fn bad(self, text: &str) -> String {
-        self.paint("1;31", text)
-    }
-
-    fn notable(self, text: &str) -> String {
-        self.paint("1;33", text)
-    }
-
-    fn dim(self, text: &str) -> String {
-        self.paint("2", text)
     }
 }
 

@@ -11,10 +11,12 @@ mod kinds;
 mod lines;
 mod marks;
 mod output;
+mod overlay;
 
 pub use kinds::{flow, gaps, latency_curve, latency_over_time, throughput};
 pub(super) use marks::name_of as fault_name;
 pub use output::ChartError;
+pub use overlay::{MOST_SIDES, overlays};
 
 use super::RunResult;
 use axis::Axis;
