@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use tokio::runtime::Runtime;
 
+use super::access::{AccessArguments, Environment};
 use super::cost::Stopwatch;
 use super::exit::Failure;
 use super::files;
@@ -20,8 +21,8 @@ use super::record::{Run, record};
 use super::servers::Servers;
 use crate::judge::{Judges, Violation};
 use crate::live::{
-    Connector, Ended, Interrupts, LiveError, LiveOutcome, LocalServers, ReadBack, RunOptions,
-    Target,
+    Access, Connector, Ended, Identity, Interrupts, LiveError, LiveOutcome, LocalServers, ReadBack,
+    RunOptions, Target,
 };
 use crate::machine::Time;
 use crate::report::{RunResult, World, replay_command, shell_word};
@@ -34,6 +35,7 @@ Examples:
   tidegate live workloads/quickstart.toml
   tidegate live workloads/quickstart.toml --local 3
   tidegate live workloads/many-fast-publishers.toml --servers nats://127.0.0.1:4222
+  tidegate live workloads/quickstart.toml --context staging
   tidegate live workloads/quickstart.toml --set publishers.0.flow=500 --json
 
 Without --servers a nats-server of our own is started on 127.0.0.1 and removed afterwards. With
@@ -60,6 +62,8 @@ pub(super) struct LiveArguments {
         conflicts_with = "local"
     )]
     servers: Vec<String>,
+    #[command(flatten)]
+    access: AccessArguments,
     /// Start so many servers of our own: 1, or a cluster of 3
     #[arg(long, value_name = "N", value_parser = parse_local)]
     local: Option<u8>,
@@ -94,7 +98,8 @@ fn parse_local(text: &str) -> Result<u8, String> {
 /// Runs the command.
 pub(super) fn live(arguments: &LiveArguments) -> Result<(), Failure> {
     let interrupt = Interrupt::catch()?;
-    let mut servers = Servers::new(&arguments.servers, arguments.local);
+    let (urls, access) = access(arguments)?;
+    let mut servers = Servers::new(&urls, arguments.local);
     let scenarios = read(arguments, servers.kind())?;
     let files: Vec<&Scenario> = scenarios.iter().collect();
     let first = scenarios.first().map_or(0, |one| seed(arguments, one).0);
@@ -117,6 +122,7 @@ pub(super) fn live(arguments: &LiveArguments) -> Result<(), Failure> {
     let progress = Progress::new(1);
     let mut session = Session {
         arguments,
+        access,
         progress: &progress,
         output: &mut output,
         done: 0,
@@ -138,7 +144,6 @@ fn seed(arguments: &LiveArguments, scenario: &Scenario) -> Seed {
 }
 
 fn read(arguments: &LiveArguments, servers: LiveServers) -> Result<Vec<Scenario>, Failure> {
-    check_servers(&arguments.servers)?;
     let mut scenarios = Vec::with_capacity(arguments.files.len());
     for file in files::named(&arguments.files)? {
         let mut scenario = Scenario::read(&file)?;
@@ -154,6 +159,30 @@ fn read(arguments: &LiveArguments, servers: LiveServers) -> Result<Vec<Scenario>
         scenarios.push(scenario);
     }
     Ok(scenarios)
+}
+
+/// The servers that the user named, and how to get in.
+fn access(arguments: &LiveArguments) -> Result<(Vec<String>, Access), Failure> {
+    check_servers(&arguments.servers)?;
+    let words = arguments.access.words();
+    let environment = Environment::of_process();
+    let (mut urls, mut access) = arguments.access.resolve(&environment)?;
+    if !arguments.servers.is_empty() {
+        urls.clone_from(&arguments.servers);
+    }
+    if let (true, [(word, _), ..]) = (urls.is_empty(), &words[..]) {
+        return Err(Failure::Usage(format!(
+            "--{word} is about servers of yours; name them with --servers"
+        )));
+    }
+    check_servers(&urls)?;
+    // What an address says is nearer than what the environment says of all.
+    let silent = urls.iter().all(|url| !url.contains('@'));
+    if let (Identity::Addresses, true, Some(token)) = (&access.identity, silent, environment.token)
+    {
+        access.identity = Identity::Token(token);
+    }
+    Ok((urls, access))
 }
 
 fn check_servers(servers: &[String]) -> Result<(), Failure> {
@@ -179,6 +208,8 @@ fn sets_replicas(set: &str) -> bool {
 /// Everything that the runs of one command share.
 struct Session<'a> {
     arguments: &'a LiveArguments,
+    /// How to get into servers that the user named.
+    access: Access,
     progress: &'a Progress,
     output: &'a mut Output,
     /// Runs with a result.
@@ -238,7 +269,12 @@ impl Session<'_> {
         interrupts: &mut Interrupts,
     ) -> Result<Option<u8>, Failure> {
         let stream = &scenario.settings.stream;
-        let target = match Target::prepare_unless_interrupted(urls, stream, interrupts).await? {
+        let mut connector = Connector::new(urls)?;
+        if own.is_none() {
+            connector = connector.with_access(self.access.clone());
+        }
+        let prepared = Target::prepare_unless_interrupted(connector, stream, interrupts);
+        let target = match prepared.await? {
             Ok(target) => target,
             Err(signal) => return Ok(Some(signal)),
         };
@@ -356,7 +392,14 @@ impl Session<'_> {
         if !arguments.servers.is_empty() {
             let servers = target.connector().shown().replace(", ", ",");
             command.push_str(&format!(" --servers {}", shell_word(&servers)));
-        } else if let Some(local) = arguments.local {
+        }
+        for (word, value) in arguments.access.words() {
+            command.push_str(&format!(" --{word}"));
+            if !value.is_empty() {
+                command.push_str(&format!(" {}", shell_word(&value)));
+            }
+        }
+        if let Some(local) = arguments.local {
             command.push_str(&format!(" --local {local}"));
         }
         for (word, said) in [("strict", arguments.strict), ("keep", arguments.keep)] {

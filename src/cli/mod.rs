@@ -5,6 +5,7 @@
 // A closed pipe makes these macros panic: see `print`.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+mod access;
 mod compare;
 mod conform;
 mod cost;

@@ -12,6 +12,7 @@ use async_nats::{
 use serde_json::Value;
 use tokio::sync::Notify;
 
+use super::access::{Access, Identity};
 use super::clock::Clock;
 use super::error::{LiveError, OLDEST_SERVER, clean, without_credentials};
 use super::probe::major_minor;
@@ -32,6 +33,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 #[derive(Clone)]
 pub struct Connector {
     addresses: Vec<ServerAddr>,
+    access: Access,
     shown: String,
     trouble: Arc<Trouble>,
 }
@@ -69,9 +71,16 @@ impl Connector {
             .collect::<Result<_, _>>()?;
         Ok(Self {
             addresses,
+            access: Access::default(),
             shown: without_credentials(servers),
             trouble: Arc::default(),
         })
+    }
+
+    /// Gets in like this, instead of as the addresses say.
+    #[must_use]
+    pub fn with_access(self, access: Access) -> Self {
+        Self { access, ..self }
     }
 
     /// The servers, without credentials.
@@ -86,7 +95,7 @@ impl Connector {
     pub async fn connect(&self) -> Result<Connection, LiveError> {
         let (trouble, link) = (Arc::clone(&self.trouble), Arc::<Link>::default());
         let heard = Arc::clone(&link);
-        let options = connection_of_a_publisher(credentials(&self.addresses))
+        let options = connection_of_a_publisher(self.options()?)
             .connection_timeout(CONNECT_PATIENCE)
             .request_timeout(Some(CALL_PATIENCE))
             .event_callback(move |event| {
@@ -111,13 +120,31 @@ impl Connector {
             });
         }
         Ok(Connection {
-            jetstream: jetstream::new(client.clone()),
+            jetstream: jetstream::with_prefix(client.clone(), &self.access.api_prefix),
             client,
+            api_prefix: self.access.api_prefix.clone(),
             version: info.version,
             max_payload: info.max_payload,
             shown: self.shown.clone(),
             trouble: Arc::clone(&self.trouble),
             link,
+        })
+    }
+
+    fn options(&self) -> Result<ConnectOptions, LiveError> {
+        let options = self
+            .access
+            .options()
+            .map_err(|why| LiveError::Credentials {
+                servers: self.shown.clone(),
+                reason: clean(&why.to_string()),
+            })?;
+        Ok(match self.access.identity {
+            Identity::Addresses => with_credentials(options, &self.addresses),
+            Identity::User { .. }
+            | Identity::Token(_)
+            | Identity::Nkey(_)
+            | Identity::Credentials(_) => options,
         })
     }
 
@@ -165,6 +192,7 @@ pub struct Connection {
     pub version: String,
     /// Largest payload that the server takes, in bytes.
     pub max_payload: usize,
+    api_prefix: String,
     shown: String,
     trouble: Arc<Trouble>,
     link: Arc<Link>,
@@ -192,7 +220,7 @@ impl Connection {
         }
     }
 
-    /// Makes an API call, `call` in words and `subject` after `$JS.API.`, and gives its answer.
+    /// Makes an API call, `call` in words and `subject` after the prefix of the API, and gives its answer.
     ///
     /// # Errors
     /// JetStream is off, a permission is missing, nothing came in time, the connection is lost, or
@@ -225,7 +253,7 @@ impl Connection {
         body: &Value,
     ) -> Result<Value, LiveError> {
         self.trouble.forget();
-        let subject = format!("$JS.API.{subject}");
+        let subject = format!("{}.{subject}", self.api_prefix);
         let request = self.client.request(subject, body.to_string().into());
         let answer = tokio::select! {
             biased;
@@ -329,8 +357,8 @@ impl Trouble {
     }
 }
 
-/// Options with the credentials in the URLs, which async-nats leaves to its caller.
-fn credentials(addresses: &[ServerAddr]) -> ConnectOptions {
+/// `options` with the credentials in the URLs, which async-nats leaves to its caller.
+fn with_credentials(options: ConnectOptions, addresses: &[ServerAddr]) -> ConnectOptions {
     let named = addresses.iter().find_map(|address| {
         let user = address.username()?;
         Some((
@@ -339,9 +367,9 @@ fn credentials(addresses: &[ServerAddr]) -> ConnectOptions {
         ))
     });
     match named {
-        None => ConnectOptions::new(),
-        Some((user, Some(password))) => ConnectOptions::with_user_and_password(user, password),
-        Some((token, None)) => ConnectOptions::with_token(token),
+        None => options,
+        Some((user, Some(password))) => options.user_and_password(user, password),
+        Some((token, None)) => options.token(token),
     }
 }
 

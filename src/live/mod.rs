@@ -1,9 +1,10 @@
 //! The live world: the same files, run with real clients against real servers.
 //!
-//! `fetch` finds a nats-server, `local` runs some, each a `node`, `target` makes the stream, `fleet` publishes,
+//! `access` says how to get in, `fetch` finds a nats-server, `local` runs some, each a `node`, `target` makes the stream, `fleet` publishes,
 //! `reading` reads back and `verify` compares. Leans on `load`, `client`, `scenario` and `event`. It and `sim` never see
 //! each other.
 
+mod access;
 mod alarm;
 mod claims;
 mod clock;
@@ -22,6 +23,7 @@ mod run;
 mod target;
 mod verify;
 
+pub use access::{Access, Identity};
 pub use claims::{Claim, Claims};
 pub use clock::Clock;
 pub use configuration::configuration;

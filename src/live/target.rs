@@ -42,17 +42,16 @@ impl Target {
         Self::make(connector, connection, settings).await
     }
 
-    /// As [`Target::prepare`], until a signal comes, whose number it gives then. A stream that was
-    /// being made goes again.
+    /// As [`Target::prepare`] at the servers of `connector`, until a signal comes, whose number it gives
+    /// then. A stream that was being made goes again.
     ///
     /// # Errors
     /// As [`Target::prepare`]; and after a signal when the stream may be there still.
     pub async fn prepare_unless_interrupted(
-        servers: &[String],
+        connector: Connector,
         settings: &StreamSettings,
         interrupts: &mut Interrupts,
     ) -> Result<Result<Self, u8>, LiveError> {
-        let connector = Connector::new(servers)?;
         let connection = tokio::select! {
             biased;
             signal = interrupts.next() => return Ok(Err(signal)),
@@ -102,6 +101,8 @@ impl Target {
                 // For reading back where there are no consumers; a stream that is there already
                 // may do without.
                 wanted["allow_direct"] = Value::Bool(true);
+                // Whoever finds it knows whose it is.
+                wanted["metadata"] = json!({ "tidegate": env!("CARGO_PKG_VERSION") });
                 let answer = connection.call(CREATING, &create, &wanted).await;
                 match answer {
                     Ok(answer) => (true, answer),

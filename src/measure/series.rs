@@ -374,7 +374,10 @@ mod tests {
         }
         let kept = (0..series.len()).map(|index| series.ack_latency_ns.histogram(index));
         let kept: Vec<_> = kept.map(|read| read.unwrap().unwrap()).collect();
-        assert_eq!(kept.iter().map(hdrhistogram::Histogram::len).sum::<u64>(), 50_000);
+        assert_eq!(
+            kept.iter().map(hdrhistogram::Histogram::len).sum::<u64>(),
+            50_000
+        );
         assert!(kept[0].max().abs_diff(300_000) < 3_000);
         let (from, to) = series.span_of(series.len() - 1);
         assert!(from < to && to == 50_000_000_000);

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use super::text::{basis, effect, interval, side};
+use super::text::{effect, interval, side};
 use super::{Candidate, Comparison, Finding, Row, Side};
 use crate::report::chart::{self, ChartError};
 use crate::report::escape_html;
@@ -14,7 +14,7 @@ use crate::report::html::{close, escape_lines, open, put};
 use crate::report::text::percent;
 
 /// Width of the drawn intervals.
-const WIDTH: f64 = 220.0;
+const WIDTH: f64 = 150.0;
 
 /// The page of a comparison of these sides, the baseline first.
 ///
@@ -83,14 +83,14 @@ fn figures(page: &mut String, candidate: &Candidate, tolerance: f64) {
     page.push_str(
         "<div class=\"scroll\"><table>\n<tr><th></th><th class=\"number\">baseline</th>\
          <th class=\"number\">candidate</th><th class=\"number\">change</th><th>interval</th><th></th>\
-         <th>from</th><th>finding</th></tr>\n",
+         <th>finding</th></tr>\n",
     );
     let reach = reach(&candidate.rows, tolerance);
     for row in &candidate.rows {
         put!(
             page,
-            "<tr><td>{}{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td>\
-             <td class=\"number\">{}</td><td class=\"moment\">{}</td><td>{}</td><td>{}</td><td>{}{}</td></tr>\n",
+            "<tr><td class=\"moment\">{}{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td>\
+             <td class=\"number\">{}</td><td class=\"moment\">{}</td><td>{}</td><td>{}{}</td></tr>\n",
             row.metric.title(),
             if row.judged { " *" } else { "" },
             row.metric.told(row.baseline),
@@ -98,7 +98,6 @@ fn figures(page: &mut String, candidate: &Candidate, tolerance: f64) {
             row.metric.told_change(row.change),
             interval(row),
             drawn(row, reach, tolerance),
-            basis(row.basis),
             row.finding.as_str(),
             effect(row),
         );

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Basis, Candidate, Comparison, Finding, Row, SideSummary};
+use super::{Candidate, Comparison, Finding, Row, SideSummary};
 use crate::report::paint::Painter;
 use crate::report::text::{percent, printable};
 
@@ -94,15 +94,6 @@ pub(super) fn effect(row: &Row) -> String {
         String::new()
     } else {
         format!("  ({})", parts.join(", "))
-    }
-}
-
-/// What an interval comes from, in words.
-pub(super) const fn basis(basis: Basis) -> &'static str {
-    match basis {
-        Basis::Runs => "from run to run",
-        Basis::Slices => "within one run",
-        Basis::Nothing => "unknown",
     }
 }
 
