@@ -178,12 +178,13 @@ fn dropped(defect: ServerDefect, on: bool, ask: impl FnOnce(&mut Lab)) -> Lab {
 /// By the source of nats-server; nobody has recorded it.
 #[test]
 fn refused_propose_silent() {
+    type Ask = fn(&mut Lab, ReplyTo);
     let defect = ServerDefect::RefusedProposeSilent;
     let to = ReplyTo {
         connection: ConnectionId(0),
         tag: 7 << 32 | 7,
     };
-    let asks: [(fn(&mut Lab, ReplyTo), &str); 3] = [
+    let asks: [(Ask, &str); 3] = [
         (
             |lab, _| lab.write("t.a", lab.fast(0, START, 1), 1, &[]),
             "0.1 503",
