@@ -6,11 +6,10 @@ use rand::RngExt;
 
 use crate::batch::fast::flow::Room;
 use crate::machine::Time;
-use crate::nats::version::ServerVersion;
 use crate::net::disk::Disk;
 use crate::raft::{self, RaftDefect, RaftDefects, Range};
 use crate::scenario::{
-    Defect, Discard, DiskSettings, FlowPolicy, ModelledVersion, ServerSettings, Settings, Storage,
+    BugOf, Defect, Discard, DiskSettings, FlowPolicy, ServerSettings, Settings, Storage,
     StreamSettings, SyncPolicy,
 };
 use crate::seed::Generator;
@@ -109,20 +108,26 @@ fn cluster(settings: &Settings) -> ClusterModel {
 /// The bugs of RAFT in a file: those of its version, and any others.
 fn raft_defects(settings: &Settings) -> RaftDefects {
     let server = settings.server.clone().unwrap_or_default();
-    let version = version_of(server.version);
+    let version = server.version.into();
     let own = RaftDefect::ALL.into_iter();
     let own = own.filter(|defect| defect.is_in(version));
-    let more = server.defects.into_iter().filter_map(raft_defect);
-    own.chain(more)
+    own.chain(of_raft(&server.defects))
+        .filter(|defect| !of_raft(&server.repaired).any(|repaired| repaired == *defect))
         .fold(RaftDefects::default(), RaftDefects::with)
 }
 
-const fn version_of(version: ModelledVersion) -> ServerVersion {
-    match version {
-        ModelledVersion::V2_14_0 => ServerVersion::V2_14_0,
-        ModelledVersion::V2_14_6 => ServerVersion::V2_14_6,
-        ModelledVersion::V2_15_1 => ServerVersion::V2_15_1,
-    }
+fn of_raft(words: &[Defect]) -> impl Iterator<Item = RaftDefect> {
+    words.iter().filter_map(|word| match word.bug_of() {
+        BugOf::Raft(defect) => Some(defect),
+        BugOf::Server(_) | BugOf::Publisher | BugOf::Simulator => None,
+    })
+}
+
+fn of_server(words: &[Defect]) -> impl Iterator<Item = ServerDefect> {
+    words.iter().filter_map(|word| match word.bug_of() {
+        BugOf::Server(defect) => Some(defect),
+        BugOf::Raft(_) | BugOf::Publisher | BugOf::Simulator => None,
+    })
 }
 
 /// A span that a replica waits for, drawn evenly.
@@ -141,8 +146,12 @@ fn server_model(wanted: &ServerSettings, disk: &DiskSettings) -> ServerModel {
         SyncPolicy::Always => Some(disk.sync_latency.0),
     };
     let usual = ServerSettings::default();
-    let model = ServerModel::of(version_of(wanted.version));
-    let own = wanted.defects.iter().filter_map(|own| server_defect(*own));
+    let model = ServerModel::of(wanted.version.into());
+    let mut defects = model.defects;
+    defects.extend(of_server(&wanted.defects));
+    for repaired in of_server(&wanted.repaired) {
+        defects.remove(&repaired);
+    }
     ServerModel {
         version: model.version,
         flow_total: wanted.flow_total,
@@ -174,62 +183,8 @@ fn server_model(wanted: &ServerSettings, disk: &DiskSettings) -> ServerModel {
         api_cost: wanted.api_cost.0,
         disk: Disk::new(disk.write_latency.0, disk.bytes_per_second.0, sync),
         cluster: model.cluster,
-        defects: own.chain(model.defects).collect(),
+        defects,
     }
-}
-
-/// The bug of a file in the server, if it is one of the server.
-const fn server_defect(defect: Defect) -> Option<ServerDefect> {
-    Some(match defect {
-        Defect::AckBeforeStore => ServerDefect::AckBeforeStore,
-        Defect::PubAckCountsOneMore => ServerDefect::PubAckCountsOneMore,
-        Defect::StoreTwice => ServerDefect::StoreTwice,
-        Defect::AckHalfAsOften => ServerDefect::AckHalfAsOften,
-        Defect::Ping1CreatesBatch => ServerDefect::Ping1CreatesBatch,
-        Defect::BackwardSilent => ServerDefect::BackwardSilent,
-        Defect::PlainSizeLate => ServerDefect::PlainSizeLate,
-        Defect::GapOkCommitErrStrands => ServerDefect::GapOkCommitErrStrands,
-        Defect::GapOkBackwardRewinds => ServerDefect::GapOkBackwardRewinds,
-        Defect::GapLastSeqOffByOne => ServerDefect::GapLastSeqOffByOne,
-        Defect::FlowInitOffByOne => ServerDefect::FlowInitOffByOne,
-        Defect::TimeoutAdvisoryFast => ServerDefect::TimeoutAdvisoryFast,
-        Defect::AtomicSeqLenient => ServerDefect::AtomicSeqLenient,
-        Defect::AtomicEobMaxSize => ServerDefect::AtomicEobMaxSize,
-        Defect::UnsupportedAdvisoryMissing => ServerDefect::UnsupportedAdvisoryMissing,
-        Defect::R1FailedAtomicShiftsLast => ServerDefect::R1FailedAtomicShiftsLast,
-        Defect::AtomicEobStoreRefused => ServerDefect::AtomicEobStoreRefused,
-        Defect::PublisherIgnoresGate
-        | Defect::PublisherWaitsForEver
-        | Defect::UnseededDraw
-        | Defect::HashOrder
-        | Defect::CommitsPreviousTerm
-        | Defect::LeaderBeforeNoop
-        | Defect::RepeatVoteSameTerm
-        | Defect::CommitRegression
-        | Defect::ParallelCatchupTruncates
-        | Defect::NoOverrunStepdown
-        | Defect::OverrunKeepsCatchup
-        | Defect::StaleTermProposal
-        | Defect::CatchupQueueDeleted
-        | Defect::SmallBatches512 => return None,
-    })
-}
-
-/// The bug of a file in RAFT, if it is one.
-const fn raft_defect(defect: Defect) -> Option<RaftDefect> {
-    Some(match defect {
-        Defect::CommitsPreviousTerm => RaftDefect::CommitsPreviousTerm,
-        Defect::LeaderBeforeNoop => RaftDefect::LeaderBeforeNoop,
-        Defect::RepeatVoteSameTerm => RaftDefect::RepeatVoteSameTerm,
-        Defect::CommitRegression => RaftDefect::CommitRegression,
-        Defect::ParallelCatchupTruncates => RaftDefect::ParallelCatchupTruncates,
-        Defect::NoOverrunStepdown => RaftDefect::NoOverrunStepdown,
-        Defect::OverrunKeepsCatchup => RaftDefect::OverrunKeepsCatchup,
-        Defect::StaleTermProposal => RaftDefect::StaleTermProposal,
-        Defect::CatchupQueueDeleted => RaftDefect::CatchupQueueDeleted,
-        Defect::SmallBatches512 => RaftDefect::SmallBatches512,
-        _ => return None,
-    })
 }
 
 fn stream_config(stream: &StreamSettings) -> config::StreamConfig {

@@ -96,6 +96,19 @@ fn refused_messages_make_no_judge_object() {
     }
 }
 
+/// With replicas a duplicate is known before what comes before it is stored.
+#[test]
+fn duplicates_of_messages_in_flight_make_no_judge_object() {
+    for gap in ["ok", "fail"] {
+        for (from, to) in [(2, 4), (8, 30), (95, 100)] {
+            lawful(&format!(
+                "{HEAD}[stream]\nreplicas = 3\n[[publishers]]\nflow = 10\ngap = \"{gap}\"\nmessages = 100\n\
+                 headers = [{{ from = {from}, to = {to}, name = \"Nats-Msg-Id\", value = \"same\" }}]\n"
+            ));
+        }
+    }
+}
+
 #[test]
 fn what_is_under_way_when_the_last_publisher_is_done_is_not_lost() {
     let text = format!("{HEAD}[[publishers]]\nmessages = 150\ncommit = \"none\"\n");

@@ -3,7 +3,7 @@
 
 mod common;
 
-use tidegate::scenario::{ClientKind, Lane, Scenario, Substrate};
+use tidegate::scenario::{ClientKind, Defect, Expect, Lane, Scenario, Substrate};
 
 /// The lanes that run a scenario: our own client in both, others in the wire lane.
 fn lanes(scenario: &Scenario) -> Vec<Lane> {
@@ -34,6 +34,56 @@ fn every_scenario_gives_what_its_file_expects() {
             }
         }
     }
+}
+
+/// The bug that a scenario shows, and what it gives without it: from the comments `bug:` and `repaired:`.
+fn without_its_bug(text: &str, scenario: &Scenario) -> Option<Scenario> {
+    let comment = |mark: &str| text.lines().find_map(|line| line.strip_prefix(mark));
+    let word: Defect = serde_json::from_value(comment("# bug: ")?.into()).expect("a word");
+    let expect = comment("# repaired: ").expect("what it gives without the bug");
+    let mut scenario = scenario.clone();
+    let server = scenario.settings.server.get_or_insert_default();
+    if server.defects.contains(&word) {
+        server.defects.retain(|own| *own != word);
+    } else {
+        assert!(word.is_in(server.version.into()), "{word:?}");
+        server.repaired.push(word);
+    }
+    let given: Given = toml::from_str(&format!("expect = {expect}")).expect("expectations");
+    scenario.settings.expect = given.expect;
+    Some(scenario)
+}
+
+#[derive(serde::Deserialize)]
+struct Given {
+    expect: Expect,
+}
+
+#[test]
+fn a_server_without_the_bug_that_a_scenario_shows_gives_something_else() {
+    let mut shown = 0;
+    for file in common::files("sims/nats") {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let scenario = Scenario::read(&file).unwrap();
+        let Some(repaired) = without_its_bug(&text, &scenario) else {
+            continue;
+        };
+        shown += 1;
+        for lane in lanes(&scenario) {
+            let run = |expect: &Scenario| {
+                let outcome = common::run_in(&repaired, 1, lane, None);
+                common::result(expect, 1, outcome)
+            };
+            let result = run(&repaired);
+            let (unmet, totals) = (&result.unmet, &result.totals);
+            assert!(result.expected, "{file} in {lane:?}: {unmet:?} {totals:?}");
+            assert!(
+                !run(&scenario).expected,
+                "{file} in {lane:?}: no difference"
+            );
+        }
+    }
+    assert!(shown > 10, "{shown}");
 }
 
 /// What would have let each stalled publisher go on.

@@ -1,7 +1,8 @@
 //! Judge: an ack covers what it claims.
 //!
-//! Leans on `event`.
+//! Leans on `contiguous` and `event`.
 
+use super::contiguous::Contiguous;
 use super::{Bench, Judge, Start};
 use crate::event::Event;
 use crate::nats::{BatchSequence, GapMode};
@@ -12,7 +13,7 @@ use crate::nats::{BatchSequence, GapMode};
 pub struct AcksCoverWhatTheyClaim {
     gap: GapMode,
     /// Everything up to here is stored or a duplicate, without a hole.
-    contiguous: BatchSequence,
+    contiguous: Contiguous,
     /// The highest sequence that the server has met.
     highest: BatchSequence,
 }
@@ -25,7 +26,7 @@ impl Judge for AcksCoverWhatTheyClaim {
     fn new(start: &Start) -> Self {
         Self {
             gap: start.gap,
-            contiguous: BatchSequence(0),
+            contiguous: Contiguous::default(),
             highest: BatchSequence(0),
         }
     }
@@ -33,10 +34,12 @@ impl Judge for AcksCoverWhatTheyClaim {
     #[inline]
     fn see(&mut self, event: &Event, bench: &mut Bench<'_>) {
         match *event {
-            Event::Stored { sequence, .. } | Event::Deduplicated { sequence, .. } => {
-                if sequence == self.contiguous.next() {
-                    self.contiguous = sequence;
-                }
+            Event::Stored { sequence, .. } => {
+                self.contiguous.stored(sequence);
+                self.highest = self.highest.max(sequence);
+            }
+            Event::Deduplicated { sequence, .. } => {
+                self.contiguous.duplicate(sequence);
                 self.highest = self.highest.max(sequence);
             }
             Event::Rejected { sequence, .. } | Event::ControlReceived { sequence, .. } => {
@@ -51,7 +54,7 @@ impl Judge for AcksCoverWhatTheyClaim {
 impl AcksCoverWhatTheyClaim {
     fn judge(&self, sequence: BatchSequence, bench: &mut Bench<'_>) {
         let (covered, what) = match self.gap {
-            GapMode::Fail => (self.contiguous, "is stored without a hole up to"),
+            GapMode::Fail => (self.contiguous.up_to(), "is stored without a hole up to"),
             GapMode::Ok => (self.highest, "has arrived up to"),
         };
         if sequence > covered {

@@ -6,6 +6,7 @@
 
 mod acks;
 mod cadence;
+mod contiguous;
 mod gate;
 mod liveness;
 mod once;

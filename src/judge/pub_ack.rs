@@ -1,7 +1,8 @@
 //! Judge: the PubAck of a batch agrees with the stream.
 //!
-//! Leans on `event`.
+//! Leans on `contiguous` and `event`.
 
+use super::contiguous::Contiguous;
 use super::{Bench, Judge, Start};
 use crate::event::Event;
 use crate::nats::{BatchSequence, GapMode, Operation, StreamSequence};
@@ -11,7 +12,7 @@ use crate::nats::{BatchSequence, GapMode, Operation, StreamSequence};
 #[derive(Clone, Debug)]
 pub struct PubAckAgreesWithTheStream {
     gap: GapMode,
-    contiguous: BatchSequence,
+    contiguous: Contiguous,
     highest: BatchSequence,
     /// The commit, once it is sent: refused, it does not count.
     commit: Option<BatchSequence>,
@@ -30,7 +31,7 @@ impl Judge for PubAckAgreesWithTheStream {
     fn new(start: &Start) -> Self {
         Self {
             gap: start.gap,
-            contiguous: BatchSequence(0),
+            contiguous: Contiguous::default(),
             highest: BatchSequence(0),
             commit: None,
             commit_refused: false,
@@ -47,10 +48,14 @@ impl Judge for PubAckAgreesWithTheStream {
                 stream_sequence,
                 ..
             } => {
-                self.persisted(sequence);
+                self.contiguous.stored(sequence);
+                self.met(sequence);
                 self.last_stored = stream_sequence;
             }
-            Event::Deduplicated { sequence, .. } => self.persisted(sequence),
+            Event::Deduplicated { sequence, .. } => {
+                self.contiguous.duplicate(sequence);
+                self.met(sequence);
+            }
             Event::Rejected { sequence, .. } if !self.over => {
                 self.met(sequence);
                 self.commit_refused |= self.commit == Some(sequence);
@@ -81,16 +86,9 @@ impl PubAckAgreesWithTheStream {
         self.highest = self.highest.max(sequence);
     }
 
-    fn persisted(&mut self, sequence: BatchSequence) {
-        if sequence == self.contiguous.next() {
-            self.contiguous = sequence;
-        }
-        self.met(sequence);
-    }
-
     fn judge(&self, count: BatchSequence, sequence: StreamSequence, bench: &mut Bench<'_>) {
         let right = match self.gap {
-            GapMode::Fail => self.contiguous,
+            GapMode::Fail => self.contiguous.up_to(),
             GapMode::Ok if self.commit_refused => BatchSequence(self.highest.0.saturating_sub(1)),
             GapMode::Ok => self.highest,
         };

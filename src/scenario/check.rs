@@ -12,13 +12,14 @@ use super::shown::shown;
 use super::sizes::check_sizes;
 use super::subjects::{check_group_subjects, check_stream_subjects};
 use super::{
-    Arrival, ClientKind, Defect, Discard, Expect, ExpectedVerdict, Gate, PayloadSize, ProfileWord,
-    Publishers, RaftSettings, Settings, StreamSettings,
+    Arrival, BugOf, ClientKind, Discard, Expect, ExpectedVerdict, Gate, PayloadSize, ProfileWord,
+    Publishers, RaftSettings, ServerSettings, Settings, StreamSettings,
 };
 use crate::judge::Judges;
 use crate::machine::Time;
 use crate::nats::error_code::ErrorCode;
 use crate::nats::header::MESSAGE_ID;
+use crate::nats::version::ServerVersion;
 
 /// Most publishers of a run, all groups together.
 const MOST_PUBLISHERS: u64 = 100_000;
@@ -292,48 +293,33 @@ fn check_defects(settings: &Settings) -> Checked {
         .iter()
         .any(|group| group.client == ClientKind::Core);
     for (index, defect) in defects.enumerate() {
-        let of_publisher = match defect {
-            Defect::PublisherIgnoresGate | Defect::PublisherWaitsForEver => true,
-            Defect::AckBeforeStore
-            | Defect::PubAckCountsOneMore
-            | Defect::StoreTwice
-            | Defect::AckHalfAsOften
-            | Defect::UnseededDraw
-            | Defect::HashOrder
-            | Defect::Ping1CreatesBatch
-            | Defect::BackwardSilent
-            | Defect::PlainSizeLate
-            | Defect::GapOkCommitErrStrands
-            | Defect::GapOkBackwardRewinds
-            | Defect::GapLastSeqOffByOne
-            | Defect::FlowInitOffByOne
-            | Defect::TimeoutAdvisoryFast
-            | Defect::AtomicSeqLenient
-            | Defect::AtomicEobMaxSize
-            | Defect::UnsupportedAdvisoryMissing
-            | Defect::R1FailedAtomicShiftsLast
-            | Defect::AtomicEobStoreRefused
-            | Defect::CommitsPreviousTerm
-            | Defect::LeaderBeforeNoop
-            | Defect::RepeatVoteSameTerm
-            | Defect::CommitRegression
-            | Defect::ParallelCatchupTruncates
-            | Defect::NoOverrunStepdown
-            | Defect::OverrunKeepsCatchup
-            | Defect::StaleTermProposal
-            | Defect::CatchupQueueDeleted
-            | Defect::SmallBatches512 => false,
-        };
-        if of_publisher && !core {
-            let path = key("server").key("defects").index(index);
-            return refuse(
-                path,
-                "is a bug of the core client, and no group uses that client",
-            );
+        let path = key("server").key("defects").index(index);
+        match defect.bug_of() {
+            BugOf::Publisher if !core => {
+                return refuse(
+                    path,
+                    "is a bug of the core client, and no group uses that client",
+                );
+            }
+            BugOf::Raft(_) if settings.stream.replicas == 1 => {
+                return refuse(path, "is a bug of RAFT, and the stream has replicas = 1");
+            }
+            BugOf::Server(_) | BugOf::Raft(_) | BugOf::Publisher | BugOf::Simulator => {}
         }
-        if defect.is_of_raft() && settings.stream.replicas == 1 {
-            let path = key("server").key("defects").index(index);
-            return refuse(path, "is a bug of RAFT, and the stream has replicas = 1");
+    }
+    settings.server.as_ref().map_or(Ok(()), check_repaired)
+}
+
+/// What is repaired must be there, and stay so.
+fn check_repaired(server: &ServerSettings) -> Checked {
+    for (index, defect) in server.repaired.iter().enumerate() {
+        let path = key("server").key("repaired").index(index);
+        if !defect.is_in(server.version.into()) {
+            let version = ServerVersion::from(server.version);
+            return refuse(path, format!("is no bug of nats-server {version}"));
+        }
+        if server.defects.contains(defect) {
+            return refuse(path, "is switched on by server.defects");
         }
     }
     Ok(())

@@ -6,6 +6,7 @@
 //! the settings of the cores.
 
 mod check;
+mod defect;
 mod error;
 mod fault_checks;
 mod faults;
@@ -24,6 +25,7 @@ mod subjects;
 mod surroundings;
 mod worlds;
 
+pub use defect::{BugOf, Defect};
 pub use error::InputError;
 
 pub use faults::{Fault, FaultAction, FaultPlace, FrameKind, RouteWay, ServerRole};
@@ -36,8 +38,8 @@ pub use read::config_hash;
 pub use schema::{scenario_schema, workload_schema};
 pub use stream::{Discard, Storage, StreamSettings};
 pub use surroundings::{
-    Defect, DiskSettings, FlowPolicy, ModelledVersion, NetworkSettings, RaftSettings,
-    ServerSettings, SyncPolicy,
+    DiskSettings, FlowPolicy, ModelledVersion, NetworkSettings, RaftSettings, ServerSettings,
+    SyncPolicy,
 };
 pub use worlds::{Lane, LiveServers, SETTINGS_OF_REAL_SERVERS, Substrate};
 

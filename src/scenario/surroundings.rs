@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::defect::Defect;
 use crate::machine::Time;
 use crate::units::{BitRate, Bytes, Span};
 
@@ -49,6 +50,9 @@ pub struct ServerSettings {
     /// Bugs switched on in the model or the core client, for the judges to find.
     #[schemars(length(min = 0, max = 100))]
     pub defects: Vec<Defect>,
+    /// Bugs of the version that this server does not have.
+    #[schemars(length(min = 0, max = 100))]
+    pub repaired: Vec<Defect>,
 }
 
 impl Default for ServerSettings {
@@ -67,6 +71,7 @@ impl Default for ServerSettings {
             kibibyte_cost: Span(Time::from_nanos(2_300)),
             api_cost: Span(Time::from_micros(200)),
             defects: Vec::new(),
+            repaired: Vec::new(),
         }
     }
 }
@@ -99,101 +104,6 @@ pub enum ModelledVersion {
     #[default]
     #[serde(rename = "2.15.1")]
     V2_15_1,
-}
-
-/// A bug that can be switched on: made up, or one that a nats-server has or had.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Defect {
-    /// The server acks a full flow interval before it has stored it.
-    AckBeforeStore,
-    /// The PubAck counts one message too many.
-    PubAckCountsOneMore,
-    /// The stream stores each hundredth message twice.
-    StoreTwice,
-    /// The server sends every second flow ack only.
-    AckHalfAsOften,
-    /// A ping with sequence 1 opens a batch, and is a gap in it. In 2.14.
-    #[serde(rename = "ping1-creates-batch")]
-    Ping1CreatesBatch,
-    /// A repeated or lower sequence ends the batch without a gap being told. In 2.14.
-    BackwardSilent,
-    /// A plain message is held to the size limit of its stream after its headers. In 2.14.
-    PlainSizeLate,
-    /// In gap mode ok a commit that is refused or a duplicate never gets its PubAck. In 2.14.0.
-    GapOkCommitErrStrands,
-    /// In gap mode ok a repeated or lower sequence sets the batch back. Before 2.14.0.
-    GapOkBackwardRewinds,
-    /// A gap names the last sequence received as the expected one. Before 2.14.0.
-    GapLastSeqOffByOne,
-    /// A new batch does not count itself: the second on a stream opens with the whole flow. Before
-    /// 2.14.0.
-    FlowInitOffByOne,
-    /// An advisory tells of fast batches that were idle for too long. Before 2.14.0.
-    TimeoutAdvisoryFast,
-    /// The sequence of an atomic batch that is no number is taken for the largest one. In 2.14.0.
-    AtomicSeqLenient,
-    /// The end of an atomic batch counts as a message against the largest batch. In 2.14.0.
-    AtomicEobMaxSize,
-    /// No advisory tells of an atomic batch whose required API level is not met. Before 2.14.0.
-    UnsupportedAdvisoryMissing,
-    /// An atomic batch that fails its checks shifts the last sequence that messages of fast batches
-    /// expect. In every version.
-    #[serde(rename = "r1-failed-atomic-shifts-last")]
-    R1FailedAtomicShiftsLast,
-    /// The header that the end of an atomic batch adds can leave half a batch in the stream. In every
-    /// version.
-    AtomicEobStoreRefused,
-    /// Acks for entries of an earlier term count towards a commit. Before 2.14.0.
-    CommitsPreviousTerm,
-    /// Leadership is told before the first entry of its term is applied. Before 2.14.
-    LeaderBeforeNoop,
-    /// A step-down makes replicas forget whom they voted for. Before 2.14.0.
-    RepeatVoteSameTerm,
-    /// An entry of another term makes a follower take back what it has committed. Before 2.14.0.
-    CommitRegression,
-    /// What a catch-up sends that is no longer current truncates what was acked since. Before 2.14.0.
-    ParallelCatchupTruncates,
-    /// A leader goes on however far commits or applies are behind. Before 2.14.0.
-    NoOverrunStepdown,
-    /// A follower that takes no more entries keeps asking for a catch-up. Before 2.14.0.
-    OverrunKeepsCatchup,
-    /// A proposal that was checked in an earlier term is taken. In 2.14.0.
-    StaleTermProposal,
-    /// A catch-up that replaces another is told of no progress. In 2.14.0.
-    CatchupQueueDeleted,
-    /// An append entry is full at 512 entries. In 2.14.
-    #[serde(rename = "small-batches-512")]
-    SmallBatches512,
-    /// The publisher sends on when its gate is shut.
-    PublisherIgnoresGate,
-    /// The publisher waits without pings and without a deadline.
-    PublisherWaitsForEver,
-    /// The simulator starts publishers by numbers drawn from the system, not from the seed.
-    UnseededDraw,
-    /// The simulator starts publishers in the order of a hash map.
-    HashOrder,
-}
-
-impl Defect {
-    /// Whether it is one of RAFT, which needs replicas.
-    pub const fn is_of_raft(self) -> bool {
-        matches!(
-            self,
-            Self::CommitsPreviousTerm
-                | Self::LeaderBeforeNoop
-                | Self::RepeatVoteSameTerm
-                | Self::CommitRegression
-                | Self::ParallelCatchupTruncates
-                | Self::NoOverrunStepdown
-                | Self::OverrunKeepsCatchup
-                | Self::StaleTermProposal
-                | Self::CatchupQueueDeleted
-                | Self::SmallBatches512
-        )
-    }
 }
 
 /// Each direction of each connection.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::error::{InputError, Problem};
 use super::path::KeyPath;
-use super::{ClientKind, FaultAction, Scenario, Settings};
+use super::{ClientKind, Defect, FaultAction, Scenario, ServerSettings, Settings};
 
 /// Keys of `[server]` and `[disk]` that a nats-server has as settings of its own, too: servers that
 /// are started for a run get them.
@@ -144,14 +144,14 @@ impl Scenario {
 
     /// Whether a live run can do what this scenario asks for; gives notes on what it leaves out.
     ///
-    /// Faults and defects are made by the simulator alone, so a live run of them would test nothing
+    /// Faults and bugs switched on or off are made by the simulator alone: a live run would test nothing
     /// that the file is about. The sections `[server]`, `[disk]` and `[network]` describe
     /// surroundings. Servers of our own get what is a setting of theirs
     /// ([`SETTINGS_OF_REAL_SERVERS`]); of the rest the real surroundings take the place, and a note
     /// says so. `strict` refuses it, too.
     ///
     /// # Errors
-    /// The file has faults or defects, or more replicas than there will be servers; or, with
+    /// The file has faults, or bugs switched on or off, or more replicas than there will be servers; or, with
     /// `strict`, something that is left out.
     pub fn check_live(
         &self,
@@ -159,12 +159,16 @@ impl Scenario {
         strict: bool,
     ) -> Result<Vec<String>, InputError> {
         let settings = &self.settings;
-        let defects = settings.server.as_ref().map(|server| &server.defects);
+        let server = settings.server.as_ref();
+        let has = |words: fn(&ServerSettings) -> &Vec<Defect>| {
+            server.is_some_and(|server| !words(server).is_empty())
+        };
         let simulated = [
             (key("faults"), !settings.faults.is_empty()),
+            (key("server").key("defects"), has(|server| &server.defects)),
             (
-                key("server").key("defects"),
-                defects.is_some_and(|defects| !defects.is_empty()),
+                key("server").key("repaired"),
+                has(|server| &server.repaired),
             ),
         ];
         if let Some((path, _)) = simulated.into_iter().find(|(_, said)| *said) {

@@ -113,6 +113,7 @@ impl Server {
             model,
             servers: &self.servers,
             idle_advisory: switches.fast.idle_advisory,
+            refusals_are_silent: switches.refusals_are_silent,
         };
         Place::Group(Box::new(Group::new(now, &stream, &around, out)))
     }

@@ -334,6 +334,7 @@ impl Server {
             model,
             servers: &self.servers,
             idle_advisory: switches.fast.idle_advisory,
+            refusals_are_silent: switches.refusals_are_silent,
         };
         let mut noted = Noted { draws: 0, out };
         let chooses = act(group, &around, &mut noted);

@@ -47,6 +47,11 @@ impl Ahead {
         self.bytes
     }
 
+    /// Digests of their message ids.
+    pub(super) fn ids(&self) -> impl Iterator<Item = u128> {
+        self.ids.iter().copied()
+    }
+
     /// Whether one of them has this message id.
     pub(super) fn has_id(&self, id: &str) -> bool {
         !self.ids.is_empty() && self.ids.contains(&dedup::digest(id))

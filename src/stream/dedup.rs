@@ -52,7 +52,11 @@ impl DedupWindow {
 
     /// Remembers an id that [`DedupWindow::find`] did not know.
     pub fn insert(&mut self, now: Time, id: &str, sequence: StreamSequence) {
-        let key = digest(id);
+        self.insert_digest(now, digest(id), sequence);
+    }
+
+    /// The same for an id of which only the digest is at hand.
+    pub(super) fn insert_digest(&mut self, now: Time, key: u128, sequence: StreamSequence) {
         self.sequences.insert(key, sequence);
         self.ages.push_back((now, key));
     }

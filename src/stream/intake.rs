@@ -143,7 +143,7 @@ impl Stream {
         if let Some(level) = asked.api_level
             && !ask::level_is_met(level, around.api_level)
         {
-            self.forget(slot, fast.batch, out);
+            self.end(slot, fast, around, out);
             return self.refuse(publish, ErrorCode::RequiredApiLevel.into(), out);
         }
         let rules = self.rules(around);
@@ -165,7 +165,7 @@ impl Stream {
         }
         match next {
             Next::Done => {}
-            Next::Forget => self.forget(slot, fast.batch, out),
+            Next::Forget => self.end(slot, fast, around, out),
             Next::Check => {
                 let over = match asked.api_level.and(publish.headers.as_deref()) {
                     None => self.take_checked(publish, fast, slot, asked, around, out),
@@ -175,7 +175,7 @@ impl Stream {
                     }
                 };
                 if over {
-                    self.forget(slot, fast.batch, out);
+                    self.end(slot, fast, around, out);
                 }
             }
         }
@@ -224,7 +224,11 @@ impl Stream {
         out: &mut impl Sink<Effect>,
     ) -> bool {
         let header_bytes = header_bytes(publish);
-        let checked = self.check_batched(around, publish, asked, header_bytes, None);
+        let store_refuses = around.last_id_leaks || self.is_replicated();
+        let mut checked = self.check_batched(around, publish, asked, header_bytes, None);
+        if checked.is_ok() && !store_refuses {
+            checked = self.check_last_message_id(asked);
+        }
         let over = match checked {
             Err(hindrance) => self.hinder(publish, fast, slot, hindrance, around, out),
             Ok(()) => {
@@ -272,7 +276,7 @@ impl Stream {
             batch: fast.batch,
             out,
         };
-        match hindrance {
+        let over = match hindrance {
             Hindrance::Duplicate(original) => {
                 answers.out.emit(Effect::Fact(Fact::Deduplicated {
                     batch: fast.batch,
@@ -286,7 +290,12 @@ impl Stream {
                 fact.into_iter().for_each(|fact| answers.out.emit(fact));
                 ingest.refused(fast.operation, fast.gap, error, rules, &mut answers)
             }
+        };
+        if !over {
+            let received = ingest.received();
+            self.note_passed_over(fast, received, around);
         }
+        over
     }
 
     /// Stores a message that the batch has accepted; true if the batch is over.

@@ -2,7 +2,7 @@
 //!
 //! `intake` takes one message through all of it, `plain` one without a batch, `atomic` a whole atomic
 //! batch; `replicated` puts several replicas between checking and storing, and `proposal` is what these
-//! exchange; `check`, `ask` and `ahead` are the header checks; `keep` stores and removes; `purge` and
+//! exchange, with `note` for what no message tells; `check`, `ask` and `ahead` are the header checks; `keep` stores and removes; `purge` and
 //! `read` answer the API. Leans on `batch`, `machine` and the words of `nats`.
 
 mod ahead;
@@ -15,6 +15,7 @@ pub mod failure;
 mod intake;
 mod keep;
 pub mod log;
+pub mod note;
 mod plain;
 pub mod proposal;
 pub mod purge;
@@ -42,6 +43,7 @@ use config::{PersistMode, Retention, Storage, StreamConfig};
 use dedup::DedupWindow;
 use failure::ApiFailure;
 use log::{Log, OriginId};
+use note::ReplicaDefects;
 use replicated::Replicated;
 use subjects::Subjects;
 
@@ -70,6 +72,10 @@ pub struct Surroundings<'a> {
     pub store_twice: bool,
     /// The order of old servers, which look at the size of a plain message after its headers.
     pub plain_size_late: bool,
+    /// The expected id of the last message is compared by the store, for messages of fast batches.
+    pub last_id_leaks: bool,
+    /// Bugs of a stream on several servers.
+    pub replica_defects: ReplicaDefects,
 }
 
 /// What handling a message has for effects.

@@ -6,7 +6,7 @@ use super::failure::ApiFailure;
 use super::purge::Purge;
 use crate::batch::message::{BatchHandle, Publish};
 use crate::machine::Time;
-use crate::nats::{BatchSequence, Operation, StreamSequence};
+use crate::nats::{BatchSequence, GapMode, Operation, StreamSequence};
 
 /// Encoded size of a message in a proposal without its texts and payload (`encodeStreamMsg`).
 const MESSAGE_BYTES: u64 = 27;
@@ -15,6 +15,8 @@ const MESSAGE_BYTES: u64 = 27;
 const MEMBERSHIP_BYTES: u64 = 30;
 /// Encoded size of a purge or a delete, which is a short JSON document.
 const CALL_BYTES: u64 = 150;
+/// Size that a note would have; nats-server sends none.
+const NOTE_BYTES: u64 = 60;
 
 /// What the replicas of a stream agree on, one after the other.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -32,6 +34,24 @@ pub enum Proposal {
     Purge(Box<Purge>),
     /// The API takes one message out.
     Delete(StreamSequence),
+    /// How far a fast batch has come, where no message says so. nats-server sends none: this is what
+    /// ends the bugs `ghost-batch` and `tail-dup-false-gap`.
+    Note(Note),
+}
+
+/// What the leader knows of a fast batch, and followers cannot know from what is stored.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Note {
+    /// The batch.
+    pub batch: BatchHandle,
+    /// Flow that its client asks for.
+    pub flow: u16,
+    /// Its gap mode.
+    pub gap: GapMode,
+    /// Up to here everything is dealt with.
+    pub sequence: BatchSequence,
+    /// It is over.
+    pub is_over: bool,
 }
 
 /// A message with what its leader noted.
@@ -48,7 +68,22 @@ impl Proposal {
     pub const fn frame(&self) -> Option<(BatchHandle, Operation, BatchSequence)> {
         match self {
             Self::Message(message) => message.publish.frame(),
-            Self::OfBatch { .. } | Self::Purge(_) | Self::Delete(_) => None,
+            Self::OfBatch { .. } | Self::Purge(_) | Self::Delete(_) | Self::Note(_) => None,
+        }
+    }
+
+    /// The message that is answered when this is applied; of an atomic batch it is the last one.
+    pub const fn asked_by(&self) -> Option<&Publish> {
+        match self {
+            Self::Message(message)
+            | Self::OfBatch {
+                message,
+                is_last: true,
+            } => Some(&message.publish),
+            Self::OfBatch { is_last: false, .. }
+            | Self::Purge(_)
+            | Self::Delete(_)
+            | Self::Note(_) => None,
         }
     }
 
@@ -69,6 +104,7 @@ impl Proposal {
                 message: proposed, ..
             } => message(proposed) + MEMBERSHIP_BYTES,
             Self::Purge(_) | Self::Delete(_) => CALL_BYTES,
+            Self::Note(_) => NOTE_BYTES,
         }
     }
 }

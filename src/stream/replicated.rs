@@ -5,6 +5,8 @@
 //! replicas is the business of others. Leans on `ahead`, `intake`, `atomic` and `keep`. ADR-50
 //! [fast.leader.survive]; nats-server's `applyStreamMsgOp`, `processStreamLeaderChange`.
 
+use std::collections::VecDeque;
+
 use super::ahead::Ahead;
 use super::ask::Asked;
 use super::atomic::forgotten;
@@ -12,22 +14,24 @@ use super::check::{Hindrance, header_bytes};
 use super::intake::{Answers, Fast};
 use super::keep::{Incoming, Sender};
 use super::log::{Log, Origin};
+use super::note::Owed;
 use super::proposal::{CallResult, Called, Proposal, Proposed};
-use super::{BatchOrigins, Effect, Stream, Surroundings};
-use crate::batch::fast::ingest::Ingest;
+use super::{Effect, Stream, Surroundings};
 use crate::batch::message::{BatchHandle, Control, Fact, Publish, Reply};
 use crate::machine::Sink;
 use crate::nats::ack::PubAck;
-use crate::nats::{BatchSequence, Operation};
+use crate::nats::{BatchSequence, Operation, StreamSequence};
 
 /// What a stream with replicas keeps on each of them.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct Replicated {
     leads: bool,
+    /// On a follower: PubAcks of commits that it applied, oldest first.
+    pub(super) owed: VecDeque<Owed>,
     /// On the leader: proposed and not applied.
     in_flight: Ahead,
     /// What is to be proposed next.
-    outbox: Vec<Proposal>,
+    pub(super) outbox: Vec<Proposal>,
     /// Applied messages of an atomic batch whose end is still to come.
     gathered: Vec<Proposed>,
 }
@@ -72,7 +76,11 @@ impl Stream {
             return;
         };
         own.leads = true;
+        self.answer_owed(out);
         self.forget_in_flight();
+        if around.replica_defects.forgets_batches {
+            self.forget_fast_batches(out);
+        }
         let rules = self.rules(around);
         for (batch, slot) in self.batches.ids() {
             self.batches.restart_timer(slot, around.now);
@@ -86,10 +94,15 @@ impl Stream {
 
     /// Leads no more. What was proposed and is not in the logs of others is lost without a word, and
     /// so are atomic batches; of fast ones it keeps what it knows.
-    pub fn step_down(&mut self, out: &mut impl Sink<Effect>) {
+    pub fn step_down(&mut self, around: &Surroundings<'_>, out: &mut impl Sink<Effect>) {
         if let Some(own) = &mut self.replicated {
             own.leads = false;
             own.outbox.clear();
+            if around.replica_defects.keeps_ids_in_flight {
+                for id in own.in_flight.ids() {
+                    self.dedup.insert_digest(around.now, id, StreamSequence(0));
+                }
+            }
             self.forget_in_flight();
             self.forget_atomic_batches(out);
         }
@@ -174,6 +187,12 @@ impl Stream {
                 let deleted = self.delete_message(*sequence);
                 Some(deleted.map(|()| Called::Deleted))
             }
+            Proposal::Note(note) => {
+                if !self.leads() {
+                    self.take_note(*note, around);
+                }
+                None
+            }
         }
     }
 
@@ -241,7 +260,7 @@ impl Stream {
             Some(fast) if self.leads() => match self.batches.find(fast.batch) {
                 Some(slot) => {
                     if self.store_and_register(publish, fast, slot, &asked, &at_their_time, out) {
-                        self.forget(slot, fast.batch, out);
+                        self.end_applied(slot, fast, around, out);
                     }
                 }
                 // Forgotten meanwhile: the message stays, and nobody hears of it.
@@ -265,19 +284,17 @@ impl Stream {
     ) {
         let known = self.batches.find(fast.batch);
         if fast.operation == Operation::Commit {
-            self.store_loose(publish, fast, asked, at_their_time, out);
+            let at = self.store_loose(publish, fast, asked, at_their_time, out);
             if let Some(slot) = known {
                 self.batches.remove(slot);
             }
+            if !around.replica_defects.late_commits_are_silent {
+                self.owe(publish, fast, at, around);
+            }
             return;
         }
-        let slot = known.unwrap_or_else(|| {
-            let mut rules = self.rules(around);
-            rules.pressure.open += 1;
-            let ingest = Ingest::open(fast.flow, fast.gap, rules);
-            let own = BatchOrigins::default();
-            self.batches.insert(around.now, fast.batch, ingest, own)
-        });
+        let slot =
+            known.unwrap_or_else(|| self.open_follower(fast.batch, fast.flow, fast.gap, around));
         let at = self.store_fast(publish, fast, slot, asked, at_their_time, out);
         self.batches.restart_timer(slot, around.now);
         if let Some((ingest, _)) = self.batches.get_mut(slot) {
@@ -293,7 +310,7 @@ impl Stream {
         asked: &Asked<'_>,
         around: &Surroundings<'_>,
         out: &mut impl Sink<Effect>,
-    ) {
+    ) -> StreamSequence {
         let origin = self.log.origin(Origin {
             batch: Some(fast.batch),
             subject: publish.subject,
@@ -314,6 +331,7 @@ impl Stream {
             stream_sequence: at,
             payload: publish.payload,
         }));
+        at
     }
 
     /// Keeps a message of an atomic batch until the end of the batch. One that does not follow on what

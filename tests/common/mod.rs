@@ -5,6 +5,7 @@
 
 pub(crate) mod frames;
 pub(crate) mod known;
+pub(crate) mod page;
 pub(crate) mod tree;
 
 use std::sync::atomic::AtomicBool;

@@ -21,7 +21,7 @@ pub struct Rules {
     pub policy: Policy,
     /// What the policy looks at.
     pub pressure: Pressure,
-    /// The stream has `no_ack`: the first ack of a batch is not sent.
+    /// The stream has `no_ack`.
     pub no_ack: bool,
     /// Bugs switched on.
     pub defects: BatchDefects,
@@ -51,6 +51,12 @@ pub struct BatchDefects {
     pub uncounted_at_open: bool,
     /// An advisory tells of a batch that was forgotten by the idle timeout.
     pub idle_advisory: bool,
+    /// A refused message moves neither the persisted sequence nor the flow.
+    pub refusals_do_not_count: bool,
+    /// A ping behind an end of batch whose PubAck is still to come counts as a message.
+    pub ping_after_end_counts: bool,
+    /// A stream with `no_ack` does not send the first ack.
+    pub no_first_ack: bool,
 }
 
 /// What a batch answers to the message in hand.
@@ -130,6 +136,11 @@ impl Ingest {
         self.flow
     }
 
+    /// Highest batch sequence accepted.
+    pub const fn received(&self) -> BatchSequence {
+        self.received
+    }
+
     /// Whether the commit is in: such a batch has no idle timeout.
     pub const fn is_committing(&self) -> bool {
         self.committing
@@ -138,6 +149,12 @@ impl Ingest {
     /// Reply subject of the last message that was stored.
     pub const fn reply(&self) -> Option<ReplyTo> {
         self.reply
+    }
+
+    /// The leader tells a follower how far the batch has come without a message that is stored.
+    pub fn catch_up(&mut self, sequence: BatchSequence) {
+        self.received = self.received.max(sequence);
+        self.persisted = self.received;
     }
 
     /// A follower applied a message of this batch: it knows what is stored, and nothing of what was
@@ -200,7 +217,7 @@ impl Ingest {
             // Completes when the message is dealt with: it cannot be now.
             Operation::Commit => self.committing = true,
             Operation::Start => {
-                if !rules.no_ack {
+                if !(rules.no_ack && rules.defects.no_first_ack) {
                     self.repeat_ack(BatchSequence(0), out);
                 }
             }
@@ -254,10 +271,7 @@ impl Ingest {
         rules: Rules,
         out: &mut impl Sink<Answer>,
     ) -> bool {
-        if self.pending == 0 {
-            self.persisted = self.received;
-            self.advance_flow(rules, out);
-        }
+        self.pass_over(rules, out);
         if operation != Operation::Commit || (gap == GapMode::Ok && rules.defects.ok_commit_strands)
         {
             return false;
@@ -296,9 +310,13 @@ impl Ingest {
             error,
         }));
         let strands = rules.defects.ok_commit_strands;
-        if gap == GapMode::Ok && (operation != Operation::Commit || strands) {
-            // Neither the persisted sequence nor flow moves: a window of refused messages gets no
-            // ack, here as in nats-server.
+        if gap == GapMode::Ok && operation != Operation::Commit {
+            if !rules.defects.refusals_do_not_count {
+                self.pass_over(rules, out);
+            }
+            return false;
+        }
+        if gap == GapMode::Ok && strands {
             return false;
         }
         self.received.0 -= 1;
@@ -310,7 +328,8 @@ impl Ingest {
     }
 
     fn ping(&mut self, sequence: BatchSequence, rules: Rules, out: &mut impl Sink<Answer>) -> Next {
-        if sequence <= self.received {
+        let counts = !self.committing || rules.defects.ping_after_end_counts;
+        if sequence <= self.received || !counts {
             self.repeat_ack(self.acked, out);
             return Next::Done;
         }
@@ -342,6 +361,15 @@ impl Ingest {
             self.received.next()
         };
         Answer::Gap(Gap { expected, received })
+    }
+
+    /// The message in hand is dealt with and not stored: it counts for the flow, if not behind one that
+    /// is on its way to the store.
+    fn pass_over(&mut self, rules: Rules, out: &mut impl Sink<Answer>) {
+        if self.pending == 0 {
+            self.persisted = self.received;
+            self.advance_flow(rules, out);
+        }
     }
 
     /// With nothing on its way to the store, all that arrived is dealt with.

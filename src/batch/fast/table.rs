@@ -57,6 +57,11 @@ impl<T> Table<T> {
         }
     }
 
+    /// After so long without messages a batch is forgotten.
+    pub const fn timeout(&self) -> Time {
+        self.timeout
+    }
+
     /// Batches registered: those that commit, or wait for ever, included.
     pub const fn open(&self) -> u32 {
         self.open

@@ -781,3 +781,45 @@ fn an_abandoned_batch_is_told_to_whoever_listens() {
         "{body}"
     );
 }
+
+/// Which of the two a message is, if its headers say one thing and its reply subject another.
+#[test]
+fn a_message_with_both_kinds_of_batch_is_one_of_a_fast_batch() {
+    let mut lab = Lab::new();
+    let both = r#"{"name":"S","subjects":["t.>"],"allow_batched":true,"allow_atomic":true}"#;
+    lab.stream(both);
+    lab.connect(0, CONNECT);
+    lab.say(0, "SUB _INBOX.x.> 1\r\n");
+    let block = "NATS/1.0\r\nNats-Batch-Id: x\r\nNats-Batch-Sequence: 7\r\n\r\n";
+    let (headers, all) = (block.len(), block.len() + 1);
+    let reply = "_INBOX.x.A.1.ok.1.0.$FI";
+    let heard = lab.say(
+        0,
+        &format!("HPUB t.a {reply} {headers} {all}\r\n{block}x\r\n"),
+    );
+    assert!(
+        heard.contains(r#"{"type":"ack","seq":0,"msgs":1}"#),
+        "{heard}"
+    );
+    let stored = lab.call("STREAM.MSG.GET.S", r#"{"seq":1}"#);
+    assert!(
+        stored["message"]["hdrs"].is_string(),
+        "stored with the message: {stored}"
+    );
+}
+
+/// The server cannot publish to such a subject itself.
+#[test]
+fn answers_to_an_empty_token_reach_nobody() {
+    let mut lab = Lab::new();
+    lab.stream(r#"{"name":"S","subjects":["t.>"],"allow_batched":true}"#);
+    lab.connect(0, CONNECT);
+    lab.say(0, "SUB _INBOX.> 1\r\n");
+    for reply in ["_INBOX.x..1.ok.1.0.$FI", "_INBOX.x.A.1.ok.1..$FI"] {
+        assert_eq!(
+            lab.say(0, &format!("PUB t.a {reply} 1\r\nx\r\n")),
+            "",
+            "{reply}"
+        );
+    }
+}

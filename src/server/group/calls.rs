@@ -56,6 +56,9 @@ impl Group {
             entry: proposal,
         };
         self.raft(now, index, input, around, out);
+        if self.members[index].term.is_none() && !around.refusals_are_silent {
+            answer_call(to, call, Err(unavailable()), out);
+        }
     }
 
     /// The leader steps down and hands over, as soon as the driver has drawn to whom.
@@ -79,6 +82,28 @@ impl Group {
         let own = self.calls.iter().position(|(of, ..)| *of == leader)?;
         let (_, to, call) = self.calls.remove(own)?;
         Some((to, call))
+    }
+
+    /// A leader steps down: nobody answers what it proposed, those included that it drops.
+    pub(super) fn drop_calls(
+        &mut self,
+        leader: usize,
+        drained: &[Proposal],
+        around: &Around<'_>,
+        out: &mut dyn Sink<Action>,
+    ) {
+        if !around.refusals_are_silent {
+            let calls = drained
+                .iter()
+                .filter(|one| matches!(one, Proposal::Purge(_) | Proposal::Delete(_)));
+            let own: Vec<_> = self.calls.iter().filter(|(of, ..)| *of == leader).collect();
+            // They are the last ones that it proposed.
+            let kept = own.len().saturating_sub(calls.count());
+            for (_, to, call) in &own[kept..] {
+                answer_call(*to, *call, Err(unavailable()), out);
+            }
+        }
+        self.forget_calls(leader);
     }
 
     /// Nobody answers what this replica proposed.

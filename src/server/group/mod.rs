@@ -69,6 +69,8 @@ pub(super) struct Around<'a> {
     pub(super) model: &'a ServerModel,
     pub(super) servers: &'a Servers,
     pub(super) idle_advisory: bool,
+    /// Who proposed what is refused hears nothing.
+    pub(super) refusals_are_silent: bool,
 }
 
 /// What comes up in a group.

@@ -15,7 +15,7 @@ use crate::raft::seam::Write;
 use crate::raft::{self, Entry, LogIndex, Node, NodeId, RaftEvent, Restart, Term};
 use crate::server::host::Host;
 use crate::server::message::Loss;
-use crate::server::{Action, ServerModel, lost};
+use crate::server::{Action, ServerModel, lost, unheard};
 use crate::stream::proposal::CallResult;
 pub(super) use crate::stream::proposal::Proposal;
 use crate::stream::{Stream, Surroundings};
@@ -108,14 +108,10 @@ impl Group {
         out: &mut dyn Sink<Action>,
     ) {
         let mut proposals = self.members[index].host.stream.take_proposals();
-        while let Some(first) = proposals.first() {
-            let frame = first.frame();
+        while !proposals.is_empty() {
             let member = &self.members[index];
             let Some(term) = member.term else {
-                for proposal in &proposals {
-                    lost(proposal.frame(), Loss::NoLeader, out);
-                }
-                return;
+                return self.refuse(now, index, &proposals, around, out);
             };
             // The first begins a write, and while the disk writes all others get in alike.
             let entries = if member.node.is_busy() {
@@ -124,10 +120,15 @@ impl Group {
                 let together = Proposal::together(&proposals);
                 proposals.drain(..together).collect()
             };
+            let frame = entries.first().and_then(Proposal::frame);
+            let tried = (!around.refusals_are_silent).then(|| entries.clone());
             self.raft(now, index, Input::ProposeAll { term, entries }, around, out);
             if self.members[index].term.is_none() {
                 // Overrun: the leader steps down over this very proposal, which it does not take.
-                lost(frame, Loss::NoLeader, out);
+                match tried {
+                    Some(tried) => self.refuse(now, index, &tried, around, out),
+                    None => lost(frame, Loss::NoLeader, out),
+                }
             }
         }
     }
@@ -272,6 +273,8 @@ impl Group {
         self.tell_processed(now, index, around, out);
         self.snapshot(now, index, around, out);
         self.begin_apply(now, index);
+        // Notes on batches that are over by what was applied.
+        self.propose_decided(now, index, around, out);
         let chooses = self.on_host(now, index, around.servers, out, |host, out| {
             host.look(now, around.model, out)
         });
@@ -366,18 +369,35 @@ impl Group {
         if self.members[index].term.take().is_none() {
             return;
         }
-        self.forget_calls(index);
+        self.drop_calls(index, drained, around, out);
         self.broadcast(now, index, &Between::Interest(None));
         self.tell_leader(out);
         self.on_host(now, index, around.servers, out, |host, out| {
-            host.with_facts(out, |stream, mut effects| stream.step_down(&mut effects));
+            host.with_facts(out, |stream, mut effects| {
+                stream.step_down(&around.stream, &mut effects);
+            });
             false
         });
-        for proposal in drained {
-            if let Proposal::Message(message) = proposal {
-                lost(message.publish.frame(), Loss::NoLeader, out);
+        self.refuse(now, index, drained, around, out);
+    }
+
+    /// Nothing comes of these proposals.
+    fn refuse(
+        &mut self,
+        now: Time,
+        index: usize,
+        proposals: &[Proposal],
+        around: &Around<'_>,
+        out: &mut dyn Sink<Action>,
+    ) {
+        self.on_host(now, index, around.servers, out, |_, out| {
+            for proposal in proposals {
+                match proposal.asked_by() {
+                    Some(publish) if !around.refusals_are_silent => unheard(publish, out),
+                    _ => lost(proposal.frame(), Loss::NoLeader, out),
+                }
             }
-        }
+        });
     }
 
     /// Has the first replica elected before anything else happens, at one moment.

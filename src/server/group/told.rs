@@ -98,6 +98,10 @@ fn word(proposal: &Proposal) -> u64 {
             mix(sequence, purge.keep.unwrap_or(0))
         }
         Proposal::Delete(sequence) => sequence.0,
+        Proposal::Note(note) => mix(
+            mix(note.sequence.0, u64::from(note.batch.0)),
+            u64::from(note.is_over),
+        ),
     }
 }
 

@@ -5,19 +5,25 @@ use super::*;
 use crate::batch::message::AbandonReason;
 use crate::nats::version::ServerVersion;
 
-/// A server like 2.15.1 with nothing wrong but, if that is wanted, this.
+/// A server like 2.15.1, with this bug or without.
 fn lab(defect: ServerDefect, on: bool, gap: GapMode) -> Lab {
     let mut model = ServerModel {
         atomic_batch_messages: 2,
         ..ServerModel::default()
     };
-    model.defects.clear();
-    if on {
-        model.defects.insert(defect);
-    }
+    switch(&mut model, defect, on);
     let mut lab = Lab::with(model, |config| config.allow_atomic = true);
     lab.gap = gap;
     lab
+}
+
+/// Puts a bug in, or takes it away.
+pub(super) fn switch(model: &mut ServerModel, defect: ServerDefect, on: bool) {
+    if on {
+        model.defects.insert(defect);
+    } else {
+        model.defects.remove(&defect);
+    }
 }
 
 /// What `play` gives without the defect, and with it.
@@ -32,7 +38,7 @@ const KNOWN: Lines<'_> = &[(header::MESSAGE_ID, "known")];
 #[test]
 fn a_version_has_its_bugs_and_no_made_up_ones() {
     let of = |version| ServerModel::of(version).defects.len();
-    assert_eq!(ServerVersion::ALL.map(of), [8, 5, 2]);
+    assert_eq!(ServerVersion::ALL.map(of), [16, 13, 10]);
     for version in ServerVersion::ALL {
         let model = ServerModel::of(version);
         assert!(!model.defects.contains(&ServerDefect::StoreTwice));
@@ -215,6 +221,59 @@ fn unsupported_advisory_missing() {
     let refused = vec![text.to_owned()];
     assert_eq!(off, (refused.clone(), vec![AbandonReason::Unsupported]));
     assert_eq!(on, (refused, vec![]));
+}
+
+/// ADR-50 says nothing of what a refused message does to the flow in gap mode ok; without the bug it
+/// counts like a duplicate.
+#[test]
+fn err_window_stall() {
+    let [off, on] = both(ServerDefect::ErrWindowStall, GapMode::Ok, |lab| {
+        lab.flow = 2;
+        lab.send(0, START, 1);
+        let refused = [2, 3].map(|sequence| lab.send_with(0, APPEND, sequence, WRONG));
+        let ping = lab.send(0, PING, 3);
+        (refused.concat(), ping, lab.send(0, APPEND, 4))
+    });
+    let error = |sequence| format!("0.{sequence} err {sequence}: wrong last sequence: 1");
+    let ack = |to, sequence| format!("0.{to} ack {sequence}/2");
+    assert_eq!(on.0, [error(2), error(3)]);
+    assert_eq!((on.1, on.2), (vec![ack(3, 0)], vec![ack(4, 4)]));
+    assert_eq!(off.0, [error(2), ack(2, 2), error(3)]);
+    assert_eq!((off.1, off.2), (vec![ack(3, 2)], vec![ack(4, 4)]));
+}
+
+#[test]
+fn last_msg_id_leak_r1() {
+    let wrong: Lines<'_> = &[(header::EXPECTED_LAST_MESSAGE_ID, "x")];
+    for (operation, sequence) in [(EOB, 3), (COMMIT, 2)] {
+        let [off, on] = both(ServerDefect::LastMsgIdLeakR1, GapMode::Ok, |lab| {
+            lab.send(0, START, 1);
+            let mut answers = Vec::new();
+            if operation == EOB {
+                answers = lab.send_with(0, APPEND, 2, wrong);
+            }
+            answers.extend(lab.send_with(0, operation, sequence, wrong));
+            lab.pass(Time::from_secs(60));
+            (answers, lab.stream().open_batches())
+        });
+        assert_eq!(on.0, ["0.2 refused 10070: wrong last msg ID: "]);
+        assert_eq!(on.1, 1, "it holds its place for ever");
+        let count = if operation == EOB { 2 } else { 1 };
+        let over = format!("0.{sequence} pub 1 batch 0 count {count}");
+        assert_eq!(off.0, ["0.2 err 2: wrong last msg ID: ".to_owned(), over]);
+        assert_eq!(off.1, 0);
+    }
+}
+
+#[test]
+fn no_ack_no_start_ack() {
+    let [off, on] = both(ServerDefect::NoAckNoStartAck, GapMode::Ok, |lab| {
+        lab.update(|config| config.no_ack = true);
+        [lab.send(0, START, 1), lab.send(0, PING, 1)]
+    });
+    let ack = vec!["0.1 ack 0/10".to_owned()];
+    assert_eq!(on, [vec![], ack.clone()]);
+    assert_eq!(off, [ack.clone(), ack]);
 }
 
 #[test]

@@ -285,3 +285,30 @@ fn a_replica_that_is_killed_forgets_no_batch_of_others() {
         .any(|fact| matches!(fact, Fact::BatchForgotten { .. }));
     assert!(!forgotten);
 }
+
+/// It has not noticed yet: nothing is stored, and pings are answered as before.
+#[test]
+fn a_leader_without_followers_answers_pings_until_it_steps_down() {
+    let mut lab = lab(|_| {});
+    lab.send(0, START, 1);
+    lab.befall(1, Disturbance::Kill);
+    lab.befall(2, Disturbance::Kill);
+    assert!(lab.send(0, APPEND, 2).is_empty());
+    assert_eq!(lab.send(0, PING, 2), ["0.2 ack 0/10"]);
+    lab.pass(Time::from_secs(21));
+    assert_eq!(lab.send(0, PING, 2), ["0.2 503"]);
+}
+
+#[test]
+fn a_call_that_needs_a_leader_is_refused_without_one() {
+    let mut lab = lab(|_| {});
+    lab.befall(1, Disturbance::Kill);
+    lab.befall(2, Disturbance::Kill);
+    lab.pass(Time::from_secs(21));
+    let stream = "S".to_owned();
+    let refused = lab.call(&ApiRequest::StepDown { stream }).unwrap_err();
+    assert_eq!(
+        refused,
+        crate::nats::error_code::ErrorCode::SystemUnavailable.into()
+    );
+}

@@ -3,11 +3,13 @@
 mod atomic;
 mod checks;
 mod defects;
+mod defects_of_replicas;
 mod faults;
 mod flow;
 mod group;
 mod keep;
 mod life;
+mod observed;
 mod random;
 mod turns;
 
