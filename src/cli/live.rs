@@ -237,8 +237,8 @@ impl Session<'_> {
         (urls, own): (&[String], Option<&LocalServers>),
         interrupts: &mut Interrupts,
     ) -> Result<Option<u8>, Failure> {
-        let stream = &scenario.settings.stream;
-        let target = match Target::prepare_unless_interrupted(urls, stream, interrupts).await? {
+        let stream = scenario.settings.stream_of_run();
+        let target = match Target::prepare_unless_interrupted(urls, &stream, interrupts).await? {
             Ok(target) => target,
             Err(signal) => return Ok(Some(signal)),
         };

@@ -257,7 +257,7 @@ pub fn flow(result: &RunResult) -> Chart {
 }
 
 /// The frame that all charts over time share.
-fn over_time(
+pub(super) fn over_time(
     result: &RunResult,
     name: &'static str,
     what: &str,
@@ -292,7 +292,7 @@ fn over_time(
     }
 }
 
-fn layer(label: Option<&str>, paint: Paint, shape: Shape) -> Layer {
+pub(super) fn layer(label: Option<&str>, paint: Paint, shape: Shape) -> Layer {
     Layer {
         label: label.map(str::to_owned),
         paint,
@@ -306,7 +306,7 @@ fn plural(number: u64, what: &str) -> String {
 }
 
 /// Every value of these lines.
-fn values<'a>(lines: &'a [&'a Points]) -> impl Iterator<Item = f64> + Clone + 'a {
+pub(super) fn values<'a>(lines: &'a [&'a Points]) -> impl Iterator<Item = f64> + Clone + 'a {
     lines
         .iter()
         .flat_map(|line| line.iter().filter_map(|(_, value)| *value))

@@ -4,6 +4,7 @@
 //! bands and bars with their axes, as plain data. One renderer draws it. Leans on `result`, the
 //! crate `plotters` and the fonts in `assets/`.
 
+mod api;
 mod axis;
 mod canvas;
 mod draw;
@@ -12,6 +13,7 @@ mod lines;
 mod marks;
 mod output;
 
+pub use api::api_latency;
 pub use kinds::{flow, gaps, latency_curve, latency_over_time, throughput};
 pub(super) use marks::name_of as fault_name;
 pub use output::ChartError;
@@ -82,11 +84,15 @@ struct Mark {
 
 /// Every chart of a run.
 pub fn all(result: &RunResult) -> Vec<Chart> {
-    vec![
+    let mut charts = vec![
         throughput(result),
         latency_curve(result),
         latency_over_time(result),
         gaps(result),
         flow(result),
-    ]
+    ];
+    if !result.api_calls.is_empty() {
+        charts.push(api_latency(result));
+    }
+    charts
 }
