@@ -56,14 +56,22 @@ pub fn server(settings: &Settings) -> Result<Modelled, NotModelled> {
     model.cluster = cluster(settings);
     let mut server = Server::new(model);
     let mut beginning: Vec<Action> = Vec::new();
-    let request = ApiRequest::Create(stream_config(&settings.stream));
-    match server.call(Time::ZERO, &request, &mut beginning) {
-        Ok(_) => Ok(Modelled { server, beginning }),
-        Err(error) => Err(NotModelled {
-            key: "stream".to_owned(),
-            message: format!("the server refuses it: {}", error.description),
-        }),
+    let own = stream_config(&settings.stream_of_run());
+    let other = settings.other_stream().map(|name| config::StreamConfig {
+        name,
+        storage: config::Storage::Memory,
+        ..config::StreamConfig::default()
+    });
+    for (key, wanted) in [("stream", Some(own)), ("probes", other)] {
+        let Some(wanted) = wanted else { continue };
+        let request = ApiRequest::Create(wanted);
+        let created = server.call(Time::ZERO, &request, &mut beginning);
+        created.map_err(|error| NotModelled {
+            key: key.to_owned(),
+            message: format!("the server refuses the stream: {}", error.description),
+        })?;
     }
+    Ok(Modelled { server, beginning })
 }
 
 /// The constants of RAFT for the replicas of a file's stream; `None` if it has but one.
@@ -181,6 +189,8 @@ fn server_model(wanted: &ServerSettings, disk: &DiskSettings) -> ServerModel {
         message_cost: wanted.message_cost.0,
         kibibyte_cost: wanted.kibibyte_cost.0,
         api_cost: wanted.api_cost.0,
+        api_workers: wanted.api_workers,
+        api_queue: wanted.api_queue,
         disk: Disk::new(disk.write_latency.0, disk.bytes_per_second.0, sync),
         cluster: model.cluster,
         defects,

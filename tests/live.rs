@@ -701,3 +701,64 @@ fn servers_are_fetched_verified_and_kept() {
     let error = find(Some("2.14.999")).unwrap_err().to_string();
     assert!(error.contains("pip:") && error.contains("go:"), "{error}");
 }
+
+#[test]
+fn probes_are_answered_and_touch_no_message_of_a_publisher() {
+    let operations = [
+        "info",
+        "message-get",
+        "message-delete",
+        "purge",
+        "purge-other",
+        "update",
+        "publish",
+    ];
+    let probes: String = operations
+        .iter()
+        .map(|operation| format!("[[probes]]\noperation = \"{operation}\"\nevery = \"50ms\"\n"))
+        .collect();
+    let scenario = scenario(&format!(
+        "[[publishers]]\ncount = 2\nmessages = 1000\nbatches = 0\nstop = \"1s\"\npayload = \"64B\"\n{probes}"
+    ));
+    let servers = LocalServers::start(1, &options()).unwrap();
+    let (outcome, calls) = block_on(async {
+        let mut interrupts = Interrupts::new().unwrap();
+        let stream = scenario.settings.stream_of_run();
+        let target = Target::prepare(servers.urls(), &stream).await.unwrap();
+        let mut calls = Calls::default();
+        let options = RunOptions {
+            seed: Seed(1),
+            read_back: true,
+            own_servers: None,
+        };
+        let observers: &mut [&mut dyn Observer] = &mut [&mut calls];
+        let outcome = run(&scenario, &target, observers, &options, &mut interrupts).await;
+        target.remove().await.unwrap();
+        (outcome.unwrap(), calls)
+    });
+    assert!(calls.asked >= 7 * 10, "{calls:?}");
+    assert_eq!((calls.answered, calls.failed), (calls.asked, 0));
+    let found = outcome.read_back.unwrap();
+    assert!(found.stored > 0 && found.complete);
+    assert_eq!((found.lost, found.foreign, found.evicted), (0, 0, 0));
+    assert!(found.findings.is_empty(), "{:?}", found.findings);
+}
+
+/// Counts requests of probes.
+#[derive(Default, Debug)]
+struct Calls {
+    asked: u64,
+    answered: u64,
+    failed: u64,
+}
+
+impl Observer for Calls {
+    fn see(&mut self, _at: Time, event: &Event) {
+        match *event {
+            Event::ApiAsked { .. } => self.asked += 1,
+            Event::ApiAnswered { code: 0, .. } => self.answered += 1,
+            Event::ApiAnswered { .. } | Event::ApiUnanswered { .. } => self.failed += 1,
+            _ => {}
+        }
+    }
+}

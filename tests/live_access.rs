@@ -20,7 +20,8 @@ use tempfile::TempDir;
 use tidegate::live::{Surroundings, find_server};
 
 const SECRET: &str = "hunter2-secret";
-const FILE: &str = "about = \"A hundred messages\"\nformat = 1\n[[publishers]]\nmessages = 100\n";
+const FILE: &str = "about = \"A hundred messages\"\nformat = 1\n[[publishers]]\nmessages = 100\n\
+                    [[probes]]\noperation = \"info\"\nevery = \"10ms\"\n";
 
 /// A nats-server with JetStream and what `config` adds, which goes with its folder when it is dropped.
 struct Server {
@@ -189,9 +190,16 @@ fn a_token_comes_from_the_environment_or_a_context() {
 #[test]
 fn a_domain_is_where_the_api_is() {
     let server = Server::start(folder(), "");
-    server
+    let inside = server
         .live("nats://", &["--js-domain", "hub"], &[])
         .expect(0);
+    let (result, _) = inside.all.rsplit_once('}').unwrap();
+    let result: Value = serde_json::from_str(&format!("{result}}}")).unwrap();
+    let calls = &result["api_calls"]["info"];
+    assert!(
+        calls["answered"].as_u64() > Some(0),
+        "probes find it too: {calls}"
+    );
     server
         .live("nats://", &["--js-api-prefix", "$JS.hub.API"], &[])
         .expect(0);

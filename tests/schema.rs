@@ -65,6 +65,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("DiskSettings", "## `[disk]`"),
     ("NetworkSettings", "## `[network]`"),
     ("RaftSettings", "## `[raft]`"),
+    ("Probe", "## `[[probes]]`"),
     ("Fault", "## `[[faults]]`"),
     ("Expect", "## `[expect]`"),
 ];

@@ -346,6 +346,13 @@ pub enum Fact {
         /// Why.
         reason: AbandonReason,
     },
+    /// A queue of API requests was full on this server: so many are dropped, and an advisory tells so.
+    ApiDropped {
+        /// Which server.
+        server: u8,
+        /// How many requests.
+        requests: u32,
+    },
     /// A stream with replicas is led by this one, or by none.
     Leader(Option<u8>),
     /// What became true of an atomic batch.

@@ -268,12 +268,12 @@ impl Session<'_> {
         (urls, own): (&[String], Option<&LocalServers>),
         interrupts: &mut Interrupts,
     ) -> Result<Option<u8>, Failure> {
-        let stream = &scenario.settings.stream;
+        let stream = scenario.settings.stream_of_run();
         let mut connector = Connector::new(urls)?;
         if own.is_none() {
             connector = connector.with_access(self.access.clone());
         }
-        let prepared = Target::prepare_unless_interrupted(connector, stream, interrupts);
+        let prepared = Target::prepare_unless_interrupted(connector, &stream, interrupts);
         let target = match prepared.await? {
             Ok(target) => target,
             Err(signal) => return Ok(Some(signal)),

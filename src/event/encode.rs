@@ -191,16 +191,42 @@ impl Event {
                 [head(29, 0, 0, 0), at, leader, 0, 0]
             }
             Self::ApiAnswered {
+                probe,
                 operation,
                 code,
                 latency,
             } => [
-                head(24, operation as u64, u64::from(code), 0),
+                head(24, operation as u64, u64::from(code), probe),
                 at,
                 latency.as_nanos(),
                 0,
                 0,
             ],
+            Self::ApiAsked {
+                probe,
+                operation,
+                late,
+            } => [
+                head(32, operation as u64, 0, probe),
+                at,
+                late.as_nanos(),
+                0,
+                0,
+            ],
+            Self::ApiUnanswered {
+                probe,
+                operation,
+                waited,
+            } => [
+                head(33, operation as u64, 0, probe),
+                at,
+                waited.as_nanos(),
+                0,
+                0,
+            ],
+            Self::ApiDropped { server, requests } => {
+                [head(34, u64::from(server), 0, requests), at, 0, 0, 0]
+            }
             Self::StreamRewound { last, lost } => [head(31, 0, 0, 0), at, last.0, lost, 0],
             Self::Raft { replica, event } => {
                 let ([small, number], [first, second, third]) = raft_fields(event);

@@ -47,7 +47,7 @@ pub enum DropCause {
     RouteDown = 6,
 }
 
-/// The API calls whose latency is measured.
+/// The requests whose latency is measured: calls of the API, and a publish that waits for its PubAck.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum ApiOperation {
@@ -65,6 +65,27 @@ pub enum ApiOperation {
     MessageGet = 5,
     /// Deletion of one message.
     MessageDelete = 6,
+    /// Purge of a stream that nobody publishes to.
+    PurgeOther = 7,
+    /// A plain publish.
+    Publish = 8,
+}
+
+impl ApiOperation {
+    /// The word in results.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Delete => "delete",
+            Self::Purge => "purge",
+            Self::Info => "info",
+            Self::MessageGet => "message-get",
+            Self::MessageDelete => "message-delete",
+            Self::PurgeOther => "purge-other",
+            Self::Publish => "publish",
+        }
+    }
 }
 
 /// One thing that happened. `…Seen` is what a client took in, `…Sent` what the server sent out.
@@ -226,12 +247,28 @@ pub enum Event {
     StreamRewound { last: StreamSequence, lost: u64 },
     /// Something became true in a replica of the stream, on this server.
     Raft { replica: u8, event: RaftEvent },
-    /// An API call was answered.
+    /// A request of this probe was answered, `latency` after its intended start: `code` is 0, or the
+    /// `err_code` (or 503, 429) that refused it.
     ApiAnswered {
+        probe: u32,
         operation: ApiOperation,
         code: u16,
         latency: Time,
     },
+    /// A request left this probe, `late` after its intended start.
+    ApiAsked {
+        probe: u32,
+        operation: ApiOperation,
+        late: Time,
+    },
+    /// A probe gave up a request, `waited` after its intended start.
+    ApiUnanswered {
+        probe: u32,
+        operation: ApiOperation,
+        waited: Time,
+    },
+    /// The queue of API requests on this server was full, and so many of them were dropped.
+    ApiDropped { server: u8, requests: u32 },
 }
 
 impl Event {
@@ -299,7 +336,10 @@ impl Event {
             | Self::LeaderChanged { .. }
             | Self::StreamRewound { .. }
             | Self::Raft { .. }
-            | Self::ApiAnswered { .. } => None,
+            | Self::ApiAnswered { .. }
+            | Self::ApiAsked { .. }
+            | Self::ApiUnanswered { .. }
+            | Self::ApiDropped { .. } => None,
         }
     }
 }

@@ -155,6 +155,7 @@ impl Event {
             },
             Fact::Rewound { last, lost } => Self::StreamRewound { last, lost },
             Fact::Leader(leader) => Self::LeaderChanged { leader },
+            Fact::ApiDropped { server, requests } => Self::ApiDropped { server, requests },
             Fact::Abandoned { .. } | Fact::Atomic(_) => return None,
         })
     }

@@ -192,7 +192,8 @@ pub struct Connection {
     pub version: String,
     /// Largest payload that the server takes, in bytes.
     pub max_payload: usize,
-    api_prefix: String,
+    /// What subjects of the JetStream API begin with.
+    pub api_prefix: String,
     shown: String,
     trouble: Arc<Trouble>,
     link: Arc<Link>,

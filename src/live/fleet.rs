@@ -20,7 +20,7 @@ use super::error::LiveError;
 use super::interrupt::Interrupts;
 use crate::client::{BatchEnd, Witness};
 use crate::event::{BatchNumber, Event, Observer, PublisherId};
-use crate::load::{MessageMaker, PayloadContent, Plan, Runner, World, publisher_settings};
+use crate::load::{MessageMaker, PayloadContent, Plan, Runner, Timed, World, publisher_settings};
 use crate::machine::Time;
 use crate::scenario::Settings;
 use crate::seed::Seed;
@@ -54,6 +54,13 @@ pub(super) struct Published {
     pub(super) failures: Vec<PublisherFailure>,
     /// The servers are gone, and that ended it.
     pub(super) lost: Option<LiveError>,
+}
+
+impl Published {
+    /// Nothing cut it short.
+    pub(super) fn is_whole(&self) -> bool {
+        self.ended == Ended::Complete && !self.hurried && self.lost.is_none()
+    }
 }
 
 /// A publisher that a batch has ended.
@@ -93,6 +100,11 @@ impl<'o> LiveWorld<'o> {
             stopping: Notify::new(),
             alarms: Alarms::default(),
         }
+    }
+
+    /// Its clock.
+    pub(super) const fn clock(&self) -> Clock {
+        self.clock
     }
 
     /// What the publishers have said so far.
@@ -143,7 +155,9 @@ impl World for LiveWorld<'_> {
     fn stopped(&self) -> Option<Time> {
         self.stopped.get()
     }
+}
 
+impl Timed for LiveWorld<'_> {
     async fn until(&self, at: Time) {
         if self.stopped.get().is_some() {
             return;

@@ -1,6 +1,7 @@
 //! The live world: the same files, run with real clients against real servers.
 //!
 //! `access` says how to get in, `fetch` finds a nats-server, `local` runs some, each a `node`, `target` makes the stream, `fleet` publishes,
+//! `probes` ask the API meanwhile,
 //! `reading` reads back and `verify` compares. Leans on `load`, `client`, `scenario` and `event`. It and `sim` never see
 //! each other.
 
@@ -17,6 +18,7 @@ mod interrupt;
 mod local;
 mod node;
 mod probe;
+mod probes;
 mod readback;
 mod reading;
 mod run;

@@ -24,7 +24,7 @@ use crate::scenario::{Discard, PayloadSize, Publishers, Settings, StreamSettings
 const ROUNDS: u32 = 5;
 
 /// Reads back what the run left in the stream of `target`, and tells each message as an event of
-/// the moment it is read.
+/// the moment it is read. Probes had `probed` messages stored, which are passed over.
 ///
 /// # Errors
 /// The stream cannot be read.
@@ -32,7 +32,7 @@ pub(super) async fn read_back(
     target: &Target,
     settings: &Settings,
     content: &PayloadContent,
-    world: &LiveWorld<'_>,
+    (world, probed): (&LiveWorld<'_>, u64),
 ) -> Result<ReadBack, LiveError> {
     let shorts = Shorts::new(&settings.publishers);
     let mut reader = Reader::default();
@@ -43,18 +43,23 @@ pub(super) async fn read_back(
         if end <= read_to {
             break;
         }
-        let mut take = |message: &Stored| take(message, content, &shorts, &mut reader, world);
+        let mut take = |message: &Stored| match settings.is_of_probe(&message.subject) {
+            true => reader.of_probe(),
+            false => take(message, content, &shorts, &mut reader, world),
+        };
         reading.range(read_to + 1, end, &mut take).await?;
         read_to = end;
     }
     let claims = world.claims();
+    // Probes delete and purge what they published, and nothing else.
+    let gone = probed.saturating_sub(reader.probes());
     let between = read_to.saturating_sub(target.last_sequence());
     let mut result = reader.finish(
         &claims,
         &shorts.expected(&claims),
         |publisher| shorts.has(publisher),
         allowances(settings),
-        between,
+        between.saturating_sub(gone),
     );
     if !target.created() {
         // somebody else may write to a stream that is not ours

@@ -7,9 +7,10 @@ use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::error::LiveError;
-use super::fleet::{Ended, Fleet, LiveWorld, PublisherFailure};
+use super::fleet::{Ended, Fleet, LiveWorld, Published, PublisherFailure};
 use super::interrupt::Interrupts;
 use super::local::LocalServers;
+use super::probes::Probes;
 use super::readback::read_back;
 use super::target::Target;
 use super::verify::ReadBack;
@@ -100,6 +101,7 @@ pub async fn run(
         signal = interrupts.next() => return Ok(cut_short(target, signal)),
         fleet = fleet => fleet?,
     };
+    let mut probes = Probes::connect(scenario, target).await?;
     let mut observers: Vec<&mut dyn Observer> = observers
         .iter_mut()
         .map(|observer| &mut **observer as _)
@@ -112,7 +114,9 @@ pub async fn run(
             lost = target.connection().lost_for(WITHOUT_SERVER) => lost,
         }
     };
-    let published = fleet.run(settings, &world, lost, interrupts).await;
+    let publishing = fleet.run(settings, &world, lost, interrupts);
+    let is_whole = |published: &Published| published.is_whole();
+    let (published, probed) = probes.beside(&world, publishing, is_whole).await;
     if let Some(lost) = published.lost {
         return Err(lost);
     }
@@ -124,11 +128,12 @@ pub async fn run(
         tokio::select! {
             biased;
             signal = interrupts.next() => ended = Ended::Signal(signal),
-            result = read_back(target, settings, &content, &world) => found = Some(result?),
+            result = read_back(target, settings, &content, (&world, probed)) => found = Some(result?),
             gone = options.servers_gone() => return Err(gone),
             lost = target.connection().lost() => return Err(lost),
         }
     }
+    probes.remove(target).await?;
     Ok(LiveOutcome {
         ended,
         failures: published.failures,

@@ -67,6 +67,7 @@ pub(super) struct Reader {
     batches: BTreeMap<BatchNumber, Seen>,
     foreign: u64,
     read: u64,
+    probes: u64,
     short: BTreeMap<u32, u64>,
 }
 
@@ -104,6 +105,17 @@ impl Reader {
     pub(super) fn short(&mut self, bucket: u32) {
         self.read += 1;
         *self.short.entry(bucket).or_default() += 1;
+    }
+
+    /// A message of a probe.
+    pub(super) const fn of_probe(&mut self) {
+        self.read += 1;
+        self.probes += 1;
+    }
+
+    /// Messages of probes so far.
+    pub(super) const fn probes(&self) -> u64 {
+        self.probes
     }
 
     /// A message of nobody in this run.

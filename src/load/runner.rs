@@ -22,16 +22,19 @@ use crate::scenario::{ClientKind, Commit};
 /// A client's time is spent once so much of it has come together.
 const PORTION: Time = Time::from_micros(10);
 
-/// What a runner needs from its world, besides a [`Witness`].
-pub trait World: Witness {
+/// A world in which time can be waited for.
+pub trait Timed: Witness {
+    /// Ends at `at`, or when the world stops.
+    fn until(&self, at: Time) -> impl Future<Output = ()>;
+}
+
+/// What a runner needs from its world besides.
+pub trait World: Timed {
     /// The number of a batch that opens now.
     fn open_batch(&self) -> BatchNumber;
 
     /// When the world stopped taking messages, if it has: publishers then end their batches.
     fn stopped(&self) -> Option<Time>;
-
-    /// Ends at `at`, or when the world stops.
-    fn until(&self, at: Time) -> impl Future<Output = ()>;
 }
 
 /// One publisher of the run.

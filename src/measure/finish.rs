@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use super::groups::{GroupRecord, group_summaries};
 use super::summary::{BatchTotals, Ending, StallTime, Summary, Throughput, Totals, Window, jain};
 use super::{Distribution, LatencyHistogram, Recorder, latency_histogram, rounded};
-use crate::event::{ApiOperation, DropCause};
+use crate::event::DropCause;
 use crate::machine::Time;
 
 impl Recorder {
@@ -53,7 +53,6 @@ impl Recorder {
             published_per_second: per_second(self.measured.published),
         };
         let (series, flow) = self.series.finish(end);
-        let api = self.api.iter();
         Summary {
             duration_ns: end.as_nanos(),
             window,
@@ -70,11 +69,8 @@ impl Recorder {
             groups,
             flow,
             series,
-            api_latency_ns: api
-                .map(|(operation, latency)| {
-                    (api_name(*operation).into(), Distribution::of(latency))
-                })
-                .collect(),
+            api_latency_ns: self.api.latencies(),
+            api_calls: self.api.calls(),
             faults: self.faults.into_values().collect(),
             leader_changes: self.leader_changes,
             totals,
@@ -148,18 +144,6 @@ const fn drop_name(cause: DropCause) -> &'static str {
         DropCause::NoLeader => "no-leader",
         DropCause::ServerDown => "server-down",
         DropCause::RouteDown => "route-down",
-    }
-}
-
-const fn api_name(operation: ApiOperation) -> &'static str {
-    match operation {
-        ApiOperation::Create => "create",
-        ApiOperation::Update => "update",
-        ApiOperation::Delete => "delete",
-        ApiOperation::Purge => "purge",
-        ApiOperation::Info => "info",
-        ApiOperation::MessageGet => "message-get",
-        ApiOperation::MessageDelete => "message-delete",
     }
 }
 

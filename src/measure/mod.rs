@@ -3,6 +3,7 @@
 //! [`Recorder`] watches a run in constant memory and ends in a [`Summary`], the part of a result
 //! that comes from events. Leans on `event`, `machine` and the words of `nats`.
 
+mod api;
 mod batch;
 mod batches;
 mod columns;
@@ -15,6 +16,7 @@ mod recorder;
 mod series;
 mod summary;
 
+pub use api::ApiCalls;
 pub use columns::{FlowSeries, LatencySeries, Series};
 pub use distribution::{Distribution, DistributionError, LatencyHistogram, latency_histogram};
 pub use groups::Group;

@@ -2,10 +2,10 @@
 //!
 //! Leans on `event` and its siblings in `measure`.
 
+use super::Recorder;
 use super::batch::AtServer;
 use super::in_flight::Message;
-use super::{Recorder, latency_histogram};
-use crate::event::{ApiOperation, BatchNumber, DropCause, Event, Observer};
+use crate::event::{BatchNumber, DropCause, Event, Observer};
 use crate::machine::Time;
 use crate::nats::Operation;
 
@@ -54,9 +54,9 @@ impl Observer for Recorder {
             }
             Event::Fault { fault } => self.fault(at, fault),
             Event::LeaderChanged { leader } => self.leader_changed(at, leader),
-            Event::ApiAnswered {
-                operation, latency, ..
-            } => self.api_answered(at, operation, latency),
+            Event::ApiAsked { .. } | Event::ApiAnswered { .. } | Event::ApiUnanswered { .. } => {
+                self.api.see(at, event, self.warm_up);
+            }
             Event::Withheld { messages, .. } => self.withheld += messages,
             Event::StreamRewound { lost, .. } => self.rewound(lost),
             // Judges read these.
@@ -71,6 +71,7 @@ impl Observer for Recorder {
             | Event::ControlReceived { .. }
             | Event::AtRest { .. }
             | Event::Healed { .. }
+            | Event::ApiDropped { .. }
             | Event::AckSent { .. }
             | Event::GapSent { .. }
             | Event::ErrorSent { .. }
@@ -107,15 +108,6 @@ impl Recorder {
             if operation == Operation::Ping {
                 self.ping(batch);
             }
-        }
-    }
-
-    fn api_answered(&mut self, at: Time, operation: ApiOperation, latency: Time) {
-        let asked = at.as_nanos().saturating_sub(latency.as_nanos());
-        if asked >= self.warm_up {
-            let latencies = self.api.entry(operation);
-            let latencies = latencies.or_insert_with(latency_histogram);
-            latencies.saturating_record(latency.as_nanos());
         }
     }
 

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use super::api::ApiRecord;
 use super::batch::{AtServer, Batch};
 use super::batches::Batches;
 use super::finish::DROP_CAUSES;
@@ -14,7 +15,7 @@ use super::in_flight::Message;
 use super::series::SeriesRecorder;
 use super::summary::{FaultTimes, LeaderChange, Totals};
 use super::{LatencyHistogram, latency_histogram};
-use crate::event::{ApiOperation, BatchNumber, Outcome, PublisherId};
+use crate::event::{BatchNumber, Outcome, PublisherId};
 use crate::machine::Time;
 use crate::nats::BatchSequence;
 
@@ -60,7 +61,7 @@ pub struct Recorder {
     pub(super) endings: BTreeMap<(Outcome, u16), u64>,
     /// By the causes of [`DROP_CAUSES`].
     pub(super) dropped: [u64; DROP_CAUSES.len()],
-    pub(super) api: BTreeMap<ApiOperation, LatencyHistogram>,
+    pub(super) api: ApiRecord,
     pub(super) faults: BTreeMap<u32, FaultTimes>,
     pub(super) leader_changes: Vec<LeaderChange>,
 }
@@ -98,7 +99,7 @@ impl Recorder {
             last_end: 0,
             endings: BTreeMap::new(),
             dropped: [0; DROP_CAUSES.len()],
-            api: BTreeMap::new(),
+            api: ApiRecord::default(),
             faults: BTreeMap::new(),
             leader_changes: Vec::new(),
         }

@@ -1,7 +1,7 @@
 //! Scenes with latencies worked out by hand, and the promises that hold for every run.
 
 use super::*;
-use crate::event::{DropCause, Event, Observer};
+use crate::event::{ApiOperation, DropCause, Event, Observer};
 use crate::measure::{BatchOutcome, Summary};
 use crate::nats::{GapMode, Operation, StreamSequence};
 
@@ -303,6 +303,7 @@ fn a_wait_counts_within_the_window_only() {
     scene.at(150).see(gate(true)).at(170).see(gate(false));
     for (at, latency) in [(90, 10), (110, 20), (190, 40)] {
         scene.at(at).see(Event::ApiAnswered {
+            probe: 0,
             operation: ApiOperation::Info,
             code: 0,
             latency: Time::from_micros(latency),

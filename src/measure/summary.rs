@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Distribution, FlowSeries, Series};
+use super::{ApiCalls, Distribution, FlowSeries, Series};
 use crate::event::Outcome;
 
 /// Everything that a run measured.
@@ -39,8 +39,11 @@ pub struct Summary {
     pub flow: FlowSeries,
     /// Other figures over time.
     pub series: Series,
-    /// Latency of API calls made within the window, by operation.
+    /// From the intended start of a request to its answer, of the requests of probes that were wanted
+    /// within the window and answered with success, by operation.
     pub api_latency_ns: BTreeMap<String, Distribution>,
+    /// How all requests of the window fared, by operation.
+    pub api_calls: BTreeMap<String, ApiCalls>,
     /// When faults of the file fired.
     pub faults: Vec<FaultTimes>,
     /// When the stream got another leader, or lost its own; the first 64 times.

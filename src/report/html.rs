@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use super::api::fates;
 use super::chart::{self, ChartError};
 use super::rows::{QUANTILES, notes, quantiles, seconds, total_rows};
 use super::text::{byte_rate, count, duration, escape_html, mebibytes, percent, short};
@@ -249,6 +250,11 @@ fn latencies(page: &mut String, result: &RunResult) {
 fn totals(page: &mut String, result: &RunResult) {
     page.push_str("<h2>Totals</h2>\n<div class=\"scroll\"><table>\n");
     let mut rows = total_rows(result);
+    if !result.api_calls.is_empty() {
+        let calls = result.api_calls.iter();
+        let calls = calls.map(|(name, calls)| format!("{name}: {}", fates(calls)));
+        rows.push(("API requests", calls.collect::<Vec<_>>().join("; ")));
+    }
     if let Some(fairness) = result.fairness {
         rows.push(("fairness (Jain)", format!("{fairness:.4}")));
     }

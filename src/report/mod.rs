@@ -3,6 +3,7 @@
 //! Everything here reads a [`RunResult`] and nothing of the worlds, so a result says the same years
 //! later. Leans on `measure` and `scenario`.
 
+mod api;
 mod atomic;
 pub mod chart;
 mod compare;

@@ -4,11 +4,12 @@
 
 use std::collections::BTreeMap;
 
+use super::api;
 use super::verdict::{self, Cut};
 use crate::judge;
 use crate::measure::{
-    Distribution, FaultTimes, FlowSeries, GroupSummary, LeaderChange, Series, StallTime, Summary,
-    Throughput, Totals, Window, rounded,
+    ApiCalls, Distribution, FaultTimes, FlowSeries, GroupSummary, LeaderChange, Series, StallTime,
+    Summary, Throughput, Totals, Window, rounded,
 };
 use crate::scenario::{Lane, Settings, Substrate, config_hash};
 use schemars::JsonSchema;
@@ -167,8 +168,12 @@ pub struct RunResult {
     pub flow: FlowSeries,
     /// Other figures over time.
     pub series: Series,
-    /// Latency of API calls made within the window, by operation.
+    /// From the intended start of a request to its answer, of the requests of probes that were wanted
+    /// within the window and answered with success, by operation.
     pub api_latency_ns: BTreeMap<String, Distribution>,
+    /// How all requests of the window fared, by operation.
+    #[serde(default)]
+    pub api_calls: BTreeMap<String, ApiCalls>,
     /// Who led when.
     pub leader_changes: Vec<LeaderChange>,
     /// When faults of the file fired.
@@ -291,7 +296,7 @@ impl RunResult {
         let settings = resolved(record.world, settings);
         let mut totals = summary.totals;
         totals.stalls = stalled_publishers(&record.stalls);
-        let judgement = verdict::judge(
+        let mut judgement = verdict::judge(
             &settings.expect,
             &totals,
             &record.violations,
@@ -302,6 +307,14 @@ impl RunResult {
                 (false, false) => None,
             },
         );
+        if !record.partial {
+            let late = api::unmet(
+                &settings.expect,
+                &summary.api_latency_ns,
+                &summary.api_calls,
+            );
+            judgement.unmet.extend(late);
+        }
         Self {
             format: FORMAT,
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -332,6 +345,7 @@ impl RunResult {
             flow: summary.flow,
             series: summary.series,
             api_latency_ns: summary.api_latency_ns,
+            api_calls: summary.api_calls,
             leader_changes: summary.leader_changes,
             faults: summary.faults,
             cost: record.cost,

@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 
+use super::api;
 use super::paint::Painter;
 use super::rows::{QUANTILES, notes, quantiles, seconds, total_rows, whose};
 use super::text::{byte_rate, count, duration, mebibytes, percent, printable, short};
@@ -235,6 +236,11 @@ fn speed(result: &RunResult) -> Vec<String> {
         &result.ack_latency_ns,
         &result.response_time_ns,
     ));
+    let calls = api::rows(result);
+    if !calls.is_empty() {
+        lines.push("API latency, from the intended start:".to_owned());
+        lines.extend(calls);
+    }
     let waits = &result.stall_time_ns;
     if waits.total > 0 {
         lines.push(format!(

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::error::Problem;
 use super::fault_checks::check_fault;
 use super::path::KeyPath;
+use super::probe_checks::check_probes;
 use super::shown::shown;
 use super::sizes::check_sizes;
 use super::subjects::{check_group_subjects, check_stream_subjects};
@@ -106,6 +107,7 @@ pub(super) fn check_settings(settings: &Settings) -> Checked {
     for (index, fault) in settings.faults.iter().enumerate() {
         check_fault(fault, publishers, &settings.stream, &fault_path(index))?;
     }
+    check_probes(settings)?;
     check_defects(settings)?;
     if let Some(raft) = &settings.raft {
         check_raft(raft)?;

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::lines::Lines;
 use super::path::KeyPath;
 use super::{
-    DiskSettings, Fault, NetworkSettings, Publishers, RaftSettings, ServerSettings, StreamSettings,
+    DiskSettings, Fault, NetworkSettings, Probe, Publishers, RaftSettings, ServerSettings,
+    StreamSettings,
 };
 use crate::units::Span;
 
@@ -53,6 +54,10 @@ pub struct Settings {
     /// Who publishes; at least one group.
     #[schemars(length(min = 1, max = 1000))]
     pub publishers: Vec<Publishers>,
+    /// What is asked of the API meanwhile.
+    #[serde(default)]
+    #[schemars(length(min = 0, max = 100))]
+    pub probes: Vec<Probe>,
     /// The modelled server; scenarios only.
     pub server: Option<ServerSettings>,
     /// The modelled disk; scenarios only.
@@ -102,7 +107,12 @@ pub struct Expect {
     /// Pings: at most so many.
     #[schemars(range(min = 0, max = 9_223_372_036_854_775_807_u64))]
     pub pings_max: Option<u64>,
-    /// Error codes that publishers may see; any other makes the verdict `failed`.
+    /// Every request of a probe, whenever it was sent, is answered within this, and none is refused but
+    /// with a code of `errors`.
+    #[schemars(extend("x-minimum" = "1us", "x-maximum" = "1h"))]
+    pub api_latency: Option<Span>,
+    /// Error codes that publishers and probes may see; any other that a publisher sees makes the verdict
+    /// `failed`.
     #[schemars(length(min = 0, max = 100))]
     pub errors: Vec<u16>,
     /// Judges that must object, by name, with `verdict = "violation"`.

@@ -13,6 +13,8 @@ mod faults;
 mod file;
 mod lines;
 mod path;
+mod probe_checks;
+mod probes;
 mod publishers;
 mod read;
 mod schema;
@@ -30,6 +32,7 @@ pub use error::InputError;
 
 pub use faults::{Fault, FaultAction, FaultPlace, FrameKind, RouteWay, ServerRole};
 pub use file::{Expect, ExpectedVerdict, Scenario, Settings};
+pub use probes::{Probe, ProbeOperation};
 pub use publishers::{
     Arrival, ClientKind, Commit, GapWord, Gate, HeaderRule, Pause, PayloadSize, ProfileWord,
     Publishers, SizeRange, Subjects,

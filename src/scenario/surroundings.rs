@@ -44,9 +44,16 @@ pub struct ServerSettings {
     /// Server time for each KiB of such a message.
     #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1s"))]
     pub kibibyte_cost: Span,
-    /// Server time for an API call.
+    /// Time that a worker of the API is busy with a call.
     #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1m"))]
     pub api_cost: Span,
+    /// Requests of the API that are worked on at a time. nats-server takes as many as there are
+    /// processors, 16 at most.
+    #[schemars(range(min = 1, max = 16))]
+    pub api_workers: u8,
+    /// Requests of the API that wait: with so many, all of them are dropped (`request_queue_limit`).
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub api_queue: u32,
     /// Bugs switched on in the model or the core client, for the judges to find.
     #[schemars(length(min = 0, max = 100))]
     pub defects: Vec<Defect>,
@@ -70,6 +77,8 @@ impl Default for ServerSettings {
             message_cost: Span(Time::from_nanos(3_600)),
             kibibyte_cost: Span(Time::from_nanos(2_300)),
             api_cost: Span(Time::from_micros(200)),
+            api_workers: 2,
+            api_queue: 10_000,
             defects: Vec::new(),
             repaired: Vec::new(),
         }

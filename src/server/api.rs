@@ -245,6 +245,21 @@ pub struct StoredMessage {
 }
 
 impl ApiRequest {
+    /// The name of the stream that it is about, if it is about one.
+    pub fn stream(&self) -> Option<&str> {
+        match self {
+            Self::Account | Self::Names(_) | Self::List(_) => None,
+            Self::Create(config) | Self::Update(config) => Some(&config.name),
+            Self::Delete { stream }
+            | Self::Info { stream, .. }
+            | Self::Purge { stream, .. }
+            | Self::MessageGet { stream, .. }
+            | Self::MessageDelete { stream, .. }
+            | Self::StepDown { stream }
+            | Self::Other { stream, .. } => Some(stream),
+        }
+    }
+
     /// Which call it is.
     pub const fn call(&self) -> ApiCall {
         match self {

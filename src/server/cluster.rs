@@ -15,6 +15,8 @@ pub(super) struct Servers {
     /// Clients fall into as many classes as there are servers. By class: the server that they are
     /// connected to, which changes when theirs goes down.
     homes: Vec<u8>,
+    /// They stand still until then.
+    frozen_until: Vec<Time>,
 }
 
 impl Servers {
@@ -27,6 +29,7 @@ impl Servers {
         Self {
             up: vec![true; usize::from(count)],
             homes: (0..count).map(home).collect(),
+            frozen_until: vec![Time::ZERO; usize::from(count)],
         }
     }
 
@@ -70,6 +73,12 @@ impl Server {
         self.servers.up.get(usize::from(server)) == Some(&true)
     }
 
+    /// Until when a server stands still.
+    pub(super) fn frozen_until(&self, server: u8) -> Time {
+        let frozen = self.servers.frozen_until.get(usize::from(server));
+        frozen.copied().unwrap_or_default()
+    }
+
     /// The server that leads the first stream; without replicas, the one that it is on.
     pub fn leader(&self) -> Option<u8> {
         match self.places.iter().flatten().next()? {
@@ -106,6 +115,18 @@ impl Server {
         };
         if !happens {
             return false;
+        }
+        match what {
+            Disturbance::Kill | Disturbance::PowerLoss => {
+                self.servers.frozen_until[usize::from(server)] = Time::ZERO;
+                self.forget_requests(server);
+            }
+            Disturbance::Freeze(until) => {
+                let frozen = &mut self.servers.frozen_until[usize::from(server)];
+                *frozen = until.max(*frozen);
+                self.look_at_api();
+            }
+            _ => {}
         }
         for index in 0..self.places.len() {
             match &mut self.places[index] {

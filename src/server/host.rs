@@ -67,6 +67,8 @@ pub(super) struct Host {
     turn: Slice,
     /// When it is done with it; `NEVER` between turns.
     turn_end: Time,
+    /// When it began with it.
+    turn_begin: Time,
     /// Both queues are ready and the driver has not answered yet.
     choosing: bool,
     out: VecDeque<(ReplyTo, Reply)>,
@@ -96,6 +98,7 @@ impl Host {
             ingest: Slice::default(),
             turn: Slice::default(),
             turn_end: Time::NEVER,
+            turn_begin: Time::ZERO,
             choosing: false,
             out: VecDeque::new(),
             trouble: None,
@@ -316,6 +319,7 @@ impl Host {
     /// Takes the whole queue, which makes room in it at once.
     fn begin_turn(&mut self, now: Time, model: &ServerModel) {
         std::mem::swap(&mut self.ingest, &mut self.turn);
+        self.turn_begin = now;
         let messages = self.turn.messages.len() as u64;
         let each = model.message_cost.as_nanos().saturating_mul(messages);
         let kibibyte = model.kibibyte_cost.as_nanos();
@@ -327,6 +331,19 @@ impl Host {
         } else {
             self.turn_end = now + cost;
         }
+    }
+
+    /// When others get at the stream: between two messages of the turn, which share its time evenly.
+    pub(super) fn unlocked(&self, now: Time) -> Time {
+        if self.turn_end == Time::NEVER {
+            return now;
+        }
+        let left = self.turn_end.since(now).as_nanos();
+        let turn = self.turn_end.since(self.turn_begin).as_nanos();
+        let each = turn / (self.turn.messages.len() as u64).max(1);
+        let boundary = now + Time::from_nanos(left % each.max(1));
+        // A write that is stuck keeps the lock.
+        self.write_end(boundary, 0).min(self.turn_end)
     }
 
     // -- trouble ---------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ pub mod api_json;
 mod api_print;
 mod calls;
 mod cluster;
+mod desk;
 pub mod disturb;
 pub mod front;
 mod group;
@@ -16,6 +17,7 @@ mod host;
 pub mod message;
 mod model;
 mod place;
+mod requests;
 pub mod stamp;
 mod unanswered;
 
@@ -28,11 +30,13 @@ use crate::stream::Stream;
 use crate::stream::subjects::{Subjects, matches};
 use api::{ApiAnswer, ApiCall, ApiFailure, ApiRequest};
 use cluster::Servers;
+use desk::{Asked, Desk};
 use group::{Around, Group};
 use message::{Fact, Loss, Publish, Reply, ReplyTo, StreamNumber, SubjectId};
 pub use model::{ClusterModel, Home, ServerDefect, ServerModel};
 use model::{Switches, surroundings};
 use place::{Coming, Place};
+use requests::Later;
 use unanswered::{lost, unheard};
 
 /// What happens to the server.
@@ -105,21 +109,13 @@ pub enum Action {
     },
 }
 
-/// An API call that waits for its turn.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Call {
-    at: Time,
-    to: ReplyTo,
-    request: Box<ApiRequest>,
-}
-
 /// Subjects of no stream lead here.
 const NOWHERE: u32 = u32::MAX;
 
 /// One modelled server, or the cluster that its streams have replicas on.
 ///
-/// Each stream has an internal loop of its own, as in nats-server; API calls run beside the loops,
-/// one after the other.
+/// Each stream has an internal loop of its own, as in nats-server; API calls run beside the loops, on
+/// the desk of each server.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Server {
     model: ServerModel,
@@ -132,7 +128,12 @@ pub struct Server {
     created: u32,
     /// Goes up whenever subjects may lead elsewhere.
     routing: u64,
-    calls: VecDeque<Call>,
+    /// By server.
+    desks: Vec<Desk>,
+    /// Requests and answers between two places, in no order.
+    api_later: Vec<(Time, Later)>,
+    /// When something of these two is due.
+    api_due: Time,
     /// Loops that wait for [`Input::Chosen`], in the order in which they asked: the place, and the
     /// replica there.
     choosing: VecDeque<(u32, u8)>,
@@ -146,6 +147,7 @@ pub struct Server {
 impl Server {
     /// A server without streams.
     pub fn new(model: ServerModel) -> Self {
+        let model_servers = model.cluster.servers.max(1);
         Self {
             switches: Switches::of(&model),
             servers: Servers::new(&model.cluster),
@@ -156,7 +158,9 @@ impl Server {
             names: BTreeMap::new(),
             created: 0,
             routing: 0,
-            calls: VecDeque::new(),
+            desks: vec![Desk::default(); usize::from(model_servers)],
+            api_later: Vec::new(),
+            api_due: Time::NEVER,
             choosing: VecDeque::new(),
             drawing: VecDeque::new(),
         }
@@ -340,8 +344,12 @@ impl Server {
         let chooses = act(group, &around, &mut noted);
         group.look_ahead();
         let draws = noted.draws;
+        let asked = group.take_asked();
         self.drawing.extend((0..draws).map(|_| index));
         self.choosing.extend(chooses.map(|member| (index, member)));
+        for (server, request) in asked {
+            self.take_request(now, server, request, out);
+        }
     }
 
     /// Batches registered in other places than this one: fast ones, and atomic ones.
@@ -353,26 +361,11 @@ impl Server {
             .fold((0, 0), add)
     }
 
-    fn end_call(&mut self, now: Time, out: &mut dyn Sink<Action>) {
-        if let Some(call) = self.calls.pop_front() {
-            if self.propose_call(now, call.to, &call.request, out) {
-                return;
-            }
-            let answer = self.answer(now, &call.request, out);
-            out.emit(Action::ApiReply {
-                to: call.to,
-                call: call.request.call(),
-                answer,
-            });
-        }
-    }
-
     /// What comes up next, and when. Of two at the same time, timers go first, then loops.
     ///
     /// Asked several times for each message, hence by hand.
     fn next(&self) -> (Time, Due) {
-        let call = self.calls.front().map_or(Time::NEVER, |call| call.at);
-        let mut next = (call, Due::Call);
+        let mut next = (self.api_due, Due::Call);
         for (index, place) in self.places.iter().enumerate().rev() {
             if let Some(place) = place {
                 let (at, coming) = place.next();
@@ -426,7 +419,7 @@ impl Sink<Action> for Noted<'_> {
 enum Due {
     /// Something in a place.
     At(u32, Coming),
-    /// An API call is done.
+    /// Something in the API.
     Call,
 }
 
@@ -439,11 +432,7 @@ impl Machine for Server {
             Input::Publish(publish) => self.publish(now, publish, out),
             Input::Chosen(source) => self.chosen(now, source, out),
             Input::Drawn(span) => self.drawn(now, span, out),
-            Input::Api { to, request } => {
-                let free = self.calls.back().map_or(now, |call| call.at.max(now));
-                let at = free + self.model.api_cost;
-                self.calls.push_back(Call { at, to, request });
-            }
+            Input::Api { to, request } => self.ask(now, Asked { to, request }, out),
         }
     }
 
@@ -478,7 +467,7 @@ impl Machine for Server {
                         return;
                     }
                 }
-                Due::Call => self.end_call(at, out),
+                Due::Call => self.api_turn(at, out),
             }
         }
     }

@@ -48,6 +48,10 @@ pub struct ServerModel {
     pub kibibyte_cost: Time,
     /// Time of an API call.
     pub api_cost: Time,
+    /// API calls that a server works on at a time.
+    pub api_workers: u8,
+    /// API calls in a queue at which it is emptied.
+    pub api_queue: u32,
     /// The disk under file stores.
     pub disk: Disk,
     /// The servers that streams with replicas are on.
@@ -269,6 +273,8 @@ impl ServerModel {
             message_cost: Time::from_nanos(3_600),
             kibibyte_cost: Time::from_nanos(2_300),
             api_cost: Time::from_micros(200),
+            api_workers: 2,
+            api_queue: 10_000,
             disk: Disk::new(Time::from_nanos(700), 1_000_000_000, None),
             cluster: ClusterModel::default(),
             defects: own.filter(|defect| defect.is_in(version)).collect(),

@@ -8,10 +8,12 @@ use std::sync::Arc;
 
 use rand::RngExt;
 
+use super::probes::Told;
 use super::queue::Queue;
 use crate::batch::fast::publisher::ControlFrame;
 use crate::event::{BatchNumber, DropCause, Event, Observer, PublisherId};
 use crate::fault::{Fate, Faults};
+use crate::load::Ask;
 use crate::machine::Time;
 use crate::modelled::draw;
 use crate::nats::header::Headers;
@@ -30,6 +32,10 @@ const REPLY_FRAME_BYTES: u64 = 150;
 /// ends.
 const CONTROL_LINE_BYTES: u64 = 16;
 
+/// Bytes of what a probe asks, and of the answer: most of it is a stream's configuration and state.
+const ASK_BYTES: u64 = 200;
+const ANSWER_BYTES: u64 = 1_000;
+
 /// A frame on a link.
 #[derive(Clone, Debug)]
 pub(super) enum Frame {
@@ -37,6 +43,10 @@ pub(super) enum Frame {
     Up(UpFrame),
     /// From the server to a publisher.
     Down(BatchNumber, ControlFrame),
+    /// From a probe to the server.
+    Ask(u32, Ask),
+    /// From the server to a probe.
+    Told(u32, Told),
 }
 
 /// A message, an end of batch or a ping on its way to the server.
@@ -110,6 +120,7 @@ pub(super) struct Fabric<'a> {
     down_jitters: Vec<Generator>,
     coin: Generator,
     elections: Generator,
+    /// Clients: publishers, and behind them probes.
     publishers: usize,
     /// By publisher: until when it has no server to hear from, since its own went down; empty as
     /// long as none did.
@@ -193,6 +204,8 @@ impl<'a> Fabric<'a> {
                         frame.dropped(cause)
                     }
                     Frame::Down(batch, frame) => dropped_reply(batch, frame, cause),
+                    // Its probe gives it up.
+                    Frame::Ask(..) | Frame::Told(..) => continue,
                 };
                 self.tell(&event);
             }
@@ -260,6 +273,35 @@ impl<'a> Fabric<'a> {
         self.send(publisher, lane, frame, REPLY_FRAME_BYTES, fate, losses);
     }
 
+    /// Passes what a probe asks to the server. Faults of frames and links are about publishers.
+    pub(super) fn ask(&mut self, client: PublisherId, number: u32, ask: Ask) {
+        let lane = client.0 as usize;
+        self.pass(lane, Frame::Ask(number, ask), ASK_BYTES);
+    }
+
+    /// Passes an answer to a probe.
+    pub(super) fn answer(&mut self, client: PublisherId, number: u32, told: Told) {
+        let away = self.away_until.get(client.0 as usize);
+        if away.is_none_or(|until| self.now >= *until) {
+            let lane = self.publishers + client.0 as usize;
+            self.pass(lane, Frame::Told(number, told), ANSWER_BYTES);
+        }
+    }
+
+    fn pass(&mut self, lane: usize, frame: Frame, bytes: u64) {
+        let extra = self.draw_jitter(lane);
+        let now = self.now;
+        let arrival = self.link_of(lane).pass(now, bytes, extra);
+        self.push(lane, arrival, frame);
+    }
+
+    fn link_of(&mut self, lane: usize) -> &mut Link {
+        match lane.checked_sub(self.publishers) {
+            None => &mut self.up[lane],
+            Some(down) => &mut self.down[down],
+        }
+    }
+
     /// A reply was lost before it left the servers.
     pub(super) fn lost_inside(
         &mut self,
@@ -305,11 +347,8 @@ impl<'a> Fabric<'a> {
             Time::ZERO
         };
         let extra = late + self.draw_jitter(lane);
-        let link = match lane.checked_sub(self.publishers) {
-            None => &mut self.up[lane],
-            Some(down) => &mut self.down[down],
-        };
-        let arrival = link.pass(self.now, bytes, extra);
+        let now = self.now;
+        let arrival = self.link_of(lane).pass(now, bytes, extra);
         if matches!(fate, Fate::LostOnRoute(_)) {
             self.tell(&lost);
             return;

@@ -8,20 +8,21 @@ use super::SimError;
 use super::fabric::{Fabric, Frame, UpFrame, Wake};
 use super::host::{Group, Host, Shared};
 use super::model;
+use super::probes::ProbeHost;
 use super::queue::Next;
+use super::sink::ServerSink;
 use crate::batch::fast::publisher::ControlFrame;
-use crate::event::{BatchNumber, DropCause, Event, Observer, PublisherId};
+use crate::event::{BatchNumber, Event, Observer};
 use crate::fault::{Faults, TimedKind};
 use crate::load::{PayloadContent, Plan};
 use crate::machine::{Machine, Sink, Time};
 use crate::modelled::Modelled;
 use crate::nats::Operation;
-use crate::raft::Range;
 use crate::scenario::{Lane, Settings};
 use crate::seed::Seed;
 use crate::server::api::ApiRequest;
 use crate::server::disturb::Disturbance;
-use crate::server::message::{ConnectionId, Control, Fact, Publish, Reply, ReplyTo};
+use crate::server::message::{ConnectionId, Control, Publish, ReplyTo};
 use crate::server::{Action, Input, Server, Source};
 
 /// A world on its way.
@@ -29,6 +30,9 @@ pub struct World<'a> {
     fabric: Fabric<'a>,
     server: Server,
     hosts: Vec<Host>,
+    probes: Vec<ProbeHost>,
+    /// Publishers and probes.
+    clients: usize,
     content: PayloadContent,
     next_batch: u32,
     done: usize,
@@ -66,7 +70,8 @@ impl<'a> World<'a> {
         let publishers: u32 = settings.publishers.iter().map(|group| group.count).sum();
         let network = settings.network.clone().unwrap_or_default();
         let faults = Faults::new(&settings.faults, publishers);
-        let mut fabric = Fabric::new(publishers as usize, &network, faults, seed, observer);
+        let clients = publishers as usize + settings.probes.len();
+        let mut fabric = Fabric::new(clients, &network, faults, seed, observer);
         let horizon = fabric.queue.horizon();
         if settings.time_limit.0 >= horizon {
             let message = format!("allowed is less than {horizon} with {publishers} publishers");
@@ -99,13 +104,13 @@ impl<'a> World<'a> {
         for host in 0..hosts.len() {
             fabric
                 .queue
-                .arm(Wake::Ready(host).index(hosts.len()), Time::ZERO);
+                .arm(Wake::Ready(host).index(clients), Time::ZERO);
         }
         let timed = fabric.faults.timed().to_vec();
         for (index, cut) in timed.iter().enumerate() {
             fabric
                 .queue
-                .arm(Wake::Cut(index, true).index(hosts.len()), cut.from);
+                .arm(Wake::Cut(index, true).index(clients), cut.from);
         }
         for action in beginning {
             if let Action::Raft { replica, event } = action {
@@ -113,12 +118,18 @@ impl<'a> World<'a> {
                 fabric.tell(&Event::Raft { replica, event });
             }
         }
+        let mut probes = ProbeHost::all(settings, hosts.len(), &mut server);
+        for probe in &mut probes {
+            probe.begin(clients, &mut fabric);
+        }
         let content = PayloadContent::new(seed.0);
         let time_limit = settings.time_limit.0;
         Ok(Self {
             fabric,
             server,
             hosts,
+            probes,
+            clients,
             content,
             next_batch: 0,
             done: 0,
@@ -149,7 +160,10 @@ impl<'a> World<'a> {
     pub fn run(&mut self, budget: u64) -> Progress {
         for _ in 0..budget {
             // What is still under way to the stream when the last publisher is done is not lost.
-            if self.done == self.hosts.len() && !self.fabric.has_inbound() && !self.server.is_busy()
+            if self.done == self.hosts.len()
+                && !self.fabric.has_inbound()
+                && !self.server.is_busy()
+                && self.probes.iter().all(ProbeHost::is_done)
             {
                 return Progress::Done;
             }
@@ -167,7 +181,16 @@ impl<'a> World<'a> {
                     let host = self.fabric.owner(lane);
                     self.with_host(host, false, |host, shared| host.reply(batch, frame, shared));
                 }
-                Next::Wake(wake) => self.wake(Wake::from_index(wake, self.hosts.len())),
+                Next::Item(lane, Frame::Ask(number, ask)) => {
+                    let probe = self.fabric.owner(lane) - self.hosts.len();
+                    let input = self.probes[probe].input(number, ask);
+                    self.serve(|server, now, sink| server.step(now, input, sink));
+                }
+                Next::Item(lane, Frame::Told(number, told)) => {
+                    let probe = self.fabric.owner(lane) - self.hosts.len();
+                    self.probes[probe].answered(number, told, self.clients, &mut self.fabric);
+                }
+                Next::Wake(wake) => self.wake(Wake::from_index(wake, self.clients)),
             }
         }
         Progress::Going
@@ -191,6 +214,15 @@ impl<'a> World<'a> {
             Wake::Ready(host) => {
                 self.with_host(host, false, |host, shared| host.ready(shared));
                 self.done += usize::from(self.hosts[host].done);
+                if self.done == self.hosts.len() {
+                    for probe in &mut self.probes {
+                        probe.stop(self.clients, &mut self.fabric);
+                    }
+                }
+            }
+            Wake::Timer(client) if client >= self.hosts.len() => {
+                let probe = client - self.hosts.len();
+                self.probes[probe].wake(self.clients, &mut self.fabric);
             }
             Wake::Timer(host) => {
                 let at_rest = self.at_rest(host);
@@ -207,7 +239,7 @@ impl<'a> World<'a> {
         at_rest: bool,
         act: impl FnOnce(&mut Host, &mut Shared<'_, 'a>),
     ) {
-        let publishers = self.hosts.len();
+        let publishers = self.clients;
         let mut shared = Shared {
             fabric: &mut self.fabric,
             content: &self.content,
@@ -253,9 +285,7 @@ impl<'a> World<'a> {
             self.server.step(now, Input::Chosen(source), &mut sink);
         }
         let due = self.server.due();
-        self.fabric
-            .queue
-            .arm(Wake::Server.index(self.hosts.len()), due);
+        self.fabric.queue.arm(Wake::Server.index(self.clients), due);
     }
 
     /// Nothing under way could end the wait of this publisher: no message of its batch on its way
@@ -267,6 +297,7 @@ impl<'a> World<'a> {
         let releases = |frame: &Frame| match frame {
             Frame::Up(frame) => frame.batch == waiting.batch && frame.operation != Operation::Ping,
             Frame::Down(batch, frame) => *batch == waiting.batch && waiting.is_released_by(frame),
+            Frame::Ask(..) | Frame::Told(..) => false,
         };
         let on_links = self
             .fabric
@@ -303,7 +334,7 @@ impl<'a> World<'a> {
             return;
         };
         let was_up = self.server.is_up(victim);
-        let clients: Vec<usize> = (0..self.hosts.len())
+        let clients: Vec<usize> = (0..self.clients)
             .filter(|host| self.server.home(ConnectionId(*host as u32)) == victim)
             .collect();
         let mut happens = false;
@@ -361,7 +392,7 @@ impl<'a> World<'a> {
             return self.step_down();
         }
         let publishers = self.hosts.len();
-        let end = Wake::Cut(index, false).index(publishers);
+        let end = Wake::Cut(index, false).index(self.clients);
         self.fabric.queue.arm(end, cut.until);
         if let TimedKind::Server(whom, what, _) = cut.kind {
             self.victims[index] = whom.pick(&self.server);
@@ -390,55 +421,4 @@ const fn is_ping(publish: &Publish) -> bool {
             ..
         }
     )
-}
-
-/// Turns what the server decides into frames and events.
-struct ServerSink<'s, 'o> {
-    fabric: &'s mut Fabric<'o>,
-    choose: bool,
-    draws: Vec<Range>,
-}
-
-impl Sink<Action> for ServerSink<'_, '_> {
-    fn emit(&mut self, action: Action) {
-        match action {
-            Action::Send { to, reply } => self.send(to, &reply),
-            Action::Lost { to, reply, loss } => self.lost(to, &reply, loss.into()),
-            Action::Fact(fact) => self.fact(&fact),
-            Action::Choose => self.choose = true,
-            Action::Draw(range) => self.draws.push(range),
-            Action::Raft { replica, event } => self.fabric.tell(&Event::Raft {
-                replica: replica.0,
-                event,
-            }),
-            Action::ApiReply { .. } => {}
-        }
-    }
-}
-
-impl ServerSink<'_, '_> {
-    fn send(&mut self, to: ReplyTo, reply: &Reply) {
-        let batch = BatchNumber(to.tag as u32);
-        let Some(frame) = ControlFrame::of(reply) else {
-            return;
-        };
-        self.fabric.tell(&Event::sent(batch, frame));
-        self.fabric
-            .send_down(PublisherId(to.connection.0), batch, frame);
-    }
-
-    fn lost(&mut self, to: ReplyTo, reply: &Reply, cause: DropCause) {
-        let batch = BatchNumber(to.tag as u32);
-        if let Some(frame) = ControlFrame::of(reply) {
-            self.fabric.tell(&Event::sent(batch, frame));
-            self.fabric.lost_inside(batch, frame, cause);
-        }
-    }
-
-    /// Plain publishes have no batch, and tell nothing; the event lane sends none.
-    fn fact(&mut self, fact: &Fact) {
-        if let Some(event) = Event::of_fact(fact, |batch| BatchNumber(batch.0)) {
-            self.fabric.tell(&event);
-        }
-    }
 }

@@ -323,7 +323,7 @@ impl Chart {
             canvas.text(&text, (x, y + 15.0), font, Align::Center)?;
         }
         let name = match self.x.unit() {
-            "" => "messages that are at most so slow".to_owned(),
+            "" => "part that is at most so slow".to_owned(),
             unit => format!("time since the start, {unit}"),
         };
         let middle = ((LEFT + RIGHT) / 2.0, y + 36.0);

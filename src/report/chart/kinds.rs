@@ -257,7 +257,7 @@ pub fn flow(result: &RunResult) -> Chart {
 }
 
 /// The frame that all charts over time share.
-fn over_time(
+pub(super) fn over_time(
     result: &RunResult,
     name: &'static str,
     what: &str,

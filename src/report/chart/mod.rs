@@ -4,6 +4,7 @@
 //! bands and bars with their axes, as plain data. One renderer draws it. Leans on `result`, the
 //! crate `plotters` and the fonts in `assets/`.
 
+mod api;
 mod axis;
 mod canvas;
 mod draw;
@@ -13,6 +14,7 @@ mod marks;
 mod output;
 mod overlay;
 
+pub use api::api_latency;
 pub use kinds::{flow, gaps, latency_curve, latency_over_time, throughput};
 pub(super) use marks::name_of as fault_name;
 pub use output::ChartError;
@@ -84,11 +86,15 @@ struct Mark {
 
 /// Every chart of a run.
 pub fn all(result: &RunResult) -> Vec<Chart> {
-    vec![
+    let mut charts = vec![
         throughput(result),
         latency_curve(result),
         latency_over_time(result),
         gaps(result),
         flow(result),
-    ]
+    ];
+    if !result.api_calls.is_empty() {
+        charts.push(api_latency(result));
+    }
+    charts
 }

@@ -80,10 +80,17 @@ impl Front {
         self.calls.0 += 1;
         self.calls.1 += u64::from(answer.is_err());
         let contents = &self.contents;
+        let blank = |message: &StoredMessage| {
+            let bytes = message.payload.bytes as usize;
+            self.options.blank_contents.then(|| vec![0; bytes].into())
+        };
         let edge = Edge {
             start_unix_nanos: self.options.start_unix_nanos,
             calls: self.calls,
-            payload: &|message: &StoredMessage| contents.get(message.stream, message.sequence),
+            payload: &|message: &StoredMessage| {
+                let kept = contents.get(message.stream, message.sequence);
+                kept.or_else(|| blank(message))
+            },
         };
         let body = print(call, answer, &edge);
         self.body(to, None, &body, out);

@@ -172,6 +172,7 @@ impl Contents {
             | Fact::Unheard { .. }
             | Fact::Leader(_)
             | Fact::Rewound { .. }
+            | Fact::ApiDropped { .. }
             | Fact::Abandoned { .. }
             | Fact::Atomic(AtomicFact::Opened { .. } | AtomicFact::Forgotten { .. }) => {}
         }

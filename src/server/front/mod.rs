@@ -75,6 +75,8 @@ pub struct Options {
     pub subjects_max: usize,
     /// Most bytes of content kept for reading back; the oldest goes first. Zero: none is kept.
     pub contents_bytes_max: u64,
+    /// A content that is not kept is read back as zeros: where nobody looks at it.
+    pub blank_contents: bool,
     /// The digest of a payload, as facts carry it.
     pub digest: fn(&[u8]) -> u32,
 }
@@ -96,6 +98,7 @@ impl Default for Options {
             subscription_bytes_max: 16 << 20,
             subjects_max: 1 << 20,
             contents_bytes_max: 1 << 30,
+            blank_contents: false,
             digest: |payload| xxh3_64(payload) as u32,
         }
     }
@@ -288,13 +291,14 @@ impl Front {
     ) {
         self.names.note(fact);
         self.contents.note(server, fact);
-        if let Fact::Abandoned {
-            batch,
-            stream,
-            reason,
-        } = *fact
-        {
-            self.advise(now, server, (batch, stream), reason, out);
+        match *fact {
+            Fact::Abandoned {
+                batch,
+                stream,
+                reason,
+            } => self.advise(now, server, (batch, stream), reason, out),
+            Fact::ApiDropped { requests, .. } => self.advise_api(now, requests, out),
+            _ => {}
         }
     }
 

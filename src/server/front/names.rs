@@ -308,6 +308,7 @@ impl Names {
             | Fact::Leader(_)
             | Fact::Rewound { .. }
             | Fact::LostInside { .. }
+            | Fact::ApiDropped { .. }
             | Fact::Abandoned { .. }
             | Fact::Atomic(AtomicFact::Stored { .. } | AtomicFact::Dropped { .. }) => {}
         }

@@ -4,12 +4,14 @@
 //! Leans on `raft` and `stream::proposal`.
 
 use super::replica::Input;
+use super::route::Between;
 use super::{Around, Awaited, CHANCES, Group};
 use crate::machine::{Sink, Time};
 use crate::nats::error_code::ErrorCode;
 use crate::raft::{NodeId, Term};
 use crate::server::Action;
 use crate::server::api::{ApiAnswer, ApiCall, ApiFailure};
+use crate::server::desk::Asked;
 use crate::server::message::ReplyTo;
 use crate::stream::proposal::{CallResult, Called, Proposal};
 
@@ -36,6 +38,51 @@ impl Group {
             }
         };
         self.raft(now, usize::from(id.0), input, around, out);
+    }
+
+    /// A client of this server asks something; one that stands still reads it later.
+    pub(in crate::server) fn ask(&mut self, now: Time, home: usize, asked: Asked) {
+        let count = self.members.len();
+        let at = home % count;
+        if self.members[at].host.is_awake(now) {
+            return self.pass_on(now, at, asked);
+        }
+        // To itself nothing else is ever under way.
+        let own = &mut self.routes[at * count + at].under_way;
+        own.push_back((now, Between::Call(asked)));
+    }
+
+    /// A request goes on to the leader, as far as this server has heard of one.
+    pub(super) fn pass_on(&mut self, now: Time, at: usize, asked: Asked) {
+        let member = &self.members[at];
+        let leader = match member.term {
+            Some(_) => at,
+            None => member.interested().unwrap_or(at),
+        };
+        if leader == at {
+            self.asked.push((at as u8, asked));
+        } else {
+            // One that the route loses is answered by nobody.
+            let _ = self.send(now, at, leader, Between::Call(asked));
+        }
+    }
+
+    /// Requests that have reached their server, with its number.
+    pub(in crate::server) fn take_asked(&mut self) -> Vec<(u8, Asked)> {
+        std::mem::take(&mut self.asked)
+    }
+
+    /// An answer of this server goes to where its client is.
+    pub(in crate::server) fn tell_answer(
+        &mut self,
+        now: Time,
+        server: usize,
+        reply: Action,
+        around: &Around<'_>,
+        out: &mut dyn Sink<Action>,
+    ) {
+        let at = server % self.members.len();
+        self.on_host(now, at, around.servers, out, |_, out| out.emit(reply));
     }
 
     /// A call that goes through the proposals; without a leader it fails at once.

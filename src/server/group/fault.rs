@@ -93,6 +93,8 @@ impl Group {
     /// that their connection to it is closed.
     fn end(&mut self, now: Time, index: usize, out: &mut dyn Sink<Action>) {
         let count = self.members.len();
+        // What it had not read.
+        self.routes[index * count + index].under_way.clear();
         let member = &mut self.members[index];
         let led = member.term.take().is_some();
         member.end();

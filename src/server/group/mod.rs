@@ -16,6 +16,7 @@ use std::collections::VecDeque;
 
 use super::api::ApiCall;
 use super::cluster::Servers;
+use super::desk::Asked;
 use super::host::Host;
 use super::message::{Fact, Loss, Publish, Reply, ReplyTo};
 use super::model::ClusterModel;
@@ -40,6 +41,8 @@ pub(super) struct Group {
     told: StreamSequence,
     /// Calls whose proposals are on their way, in their order, with the replica that proposed them.
     calls: VecDeque<(usize, ReplyTo, ApiCall)>,
+    /// Requests that have reached their server, with its number.
+    asked: Vec<(u8, Asked)>,
     /// What waits for a draw, in the order in which it was asked for.
     drawing: VecDeque<Awaited>,
     /// The stream as it was created.
@@ -111,6 +114,7 @@ impl Group {
             told: StreamSequence(0),
             told_leader: None,
             calls: VecDeque::new(),
+            asked: Vec::new(),
             drawing: VecDeque::new(),
             pristine: stream.clone(),
             coming: None,
@@ -154,7 +158,11 @@ impl Group {
         let inside = hosts.flat_map(|member| member.host.messages_inside());
         let routed = self.under_way().filter_map(|between| match between {
             Between::Publish(publish) => Some(publish),
-            Between::Raft(_) | Between::Interest(_) | Between::Answer(..) => None,
+            Between::Raft(_)
+            | Between::Interest(_)
+            | Between::Answer(..)
+            | Between::Call(_)
+            | Between::Told(_) => None,
         });
         inside.chain(routed)
     }
@@ -164,7 +172,11 @@ impl Group {
         let inside = hosts.flat_map(|member| member.host.answers_inside());
         let routed = self.under_way().filter_map(|between| match between {
             Between::Answer(to, reply) => Some((to, reply)),
-            Between::Raft(_) | Between::Interest(_) | Between::Publish(_) => None,
+            Between::Raft(_)
+            | Between::Interest(_)
+            | Between::Publish(_)
+            | Between::Call(_)
+            | Between::Told(_) => None,
         });
         inside.chain(routed)
     }
@@ -387,6 +399,9 @@ impl Group {
                 self.members[to].host.push(now, publish, around.model, out);
             }
             Between::Answer(to, reply) => out.emit(Action::Send { to, reply }),
+            Between::Call(asked) if from == to => self.pass_on(now, to, asked),
+            Between::Call(asked) => self.asked.push((to as u8, asked)),
+            Between::Told(told) => out.emit(told.into()),
         }
     }
 

@@ -307,7 +307,9 @@ impl Group {
             && self.members[index].term.is_some()
             && let Some((to, call)) = self.take_call(index)
         {
-            answer_call(to, call, result, out);
+            self.on_host(now, index, around.servers, out, |_, out| {
+                answer_call(to, call, result, out);
+            });
         }
     }
 

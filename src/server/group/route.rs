@@ -10,13 +10,17 @@ use crate::nats::StreamSequence;
 use crate::net::link::Link;
 use crate::raft::Term;
 use crate::raft::message::Message;
+use crate::server::api::{ApiAnswer, ApiCall, ApiFailure};
 use crate::server::cluster::Servers;
+use crate::server::desk::Asked;
 use crate::server::message::{AtomicFact, Fact, Loss, Publish, Reply, ReplyTo};
 use crate::server::{Action, lost};
 use crate::stream::proposal::Proposal;
 
 /// Bytes of interest, and of a routed message beside its texts and payload.
 const ROUTE_BYTES: u64 = 40;
+/// Bytes of an answer of the API: most is configuration and state of a stream.
+const API_ANSWER_BYTES: u64 = 1_000;
 
 /// What servers say to each other.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -28,6 +32,25 @@ pub(super) enum Between {
     Publish(Publish),
     /// An answer for a client of the receiver.
     Answer(ReplyTo, Reply),
+    /// A request of the API, of a client of the sender.
+    Call(Asked),
+    /// The answer to such a request, for a client of the receiver.
+    Told(Box<Told>),
+}
+
+/// An answer of the API.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Told {
+    to: ReplyTo,
+    call: ApiCall,
+    answer: Result<ApiAnswer, ApiFailure>,
+}
+
+impl From<Box<Told>> for Action {
+    fn from(told: Box<Told>) -> Self {
+        let Told { to, call, answer } = *told;
+        Self::ApiReply { to, call, answer }
+    }
 }
 
 impl Between {
@@ -36,8 +59,8 @@ impl Between {
         match self {
             Self::Publish(publish) => lost(publish.frame(), loss, out),
             Self::Answer(to, reply) => out.emit(Action::Lost { to, reply, loss }),
-            // RAFT asks again, and interest is told again.
-            Self::Raft(_) | Self::Interest(_) => {}
+            // RAFT asks again, and interest is told again; who asks the API waits in vain.
+            Self::Raft(_) | Self::Interest(_) | Self::Call(_) | Self::Told(_) => {}
         }
     }
 
@@ -46,7 +69,8 @@ impl Between {
             Self::Raft(message) => message.bytes(),
             Self::Interest(_) => ROUTE_BYTES,
             Self::Publish(publish) => ROUTE_BYTES + u64::from(publish.wire_bytes),
-            Self::Answer(..) => 3 * ROUTE_BYTES,
+            Self::Answer(..) | Self::Call(_) => 3 * ROUTE_BYTES,
+            Self::Told(_) => API_ANSWER_BYTES,
         }
     }
 }
@@ -89,11 +113,20 @@ impl Sink<Action> for Routed<'_> {
                     answer.lose(Loss::RouteDown, self.out);
                 }
             }
+            Action::ApiReply { to, call, answer } => {
+                let home = home(self.servers, to, self.routes.len());
+                if home == self.index {
+                    self.out.emit(Action::ApiReply { to, call, answer });
+                } else if let Some(route) = self.routes.get_mut(home) {
+                    // One that the route loses reaches nobody.
+                    let _ =
+                        route.send(self.now, Between::Told(Box::new(Told { to, call, answer })));
+                }
+            }
             Action::Fact(fact) if !self.tells(&fact) => {}
             Action::Fact(_)
             | Action::Lost { .. }
             | Action::Choose
-            | Action::ApiReply { .. }
             | Action::Draw(_)
             | Action::Raft { .. } => {
                 self.out.emit(action);

@@ -1,6 +1,7 @@
 //! Turns of the loop, the ingest queue, API calls, defects.
 
 use super::*;
+use crate::stream::config::Storage;
 
 /// Costs that are easy to count: 1 us a message, no bytes, no disk.
 fn plain_costs() -> ServerModel {
@@ -101,28 +102,69 @@ fn a_full_ingest_queue_refuses_at_once() {
     assert_eq!(lab.settle(), ["0.0 429"]);
 }
 
+fn ask(lab: &mut Lab, connection: u32, request: ApiRequest) {
+    let to = ReplyTo {
+        connection: ConnectionId(connection),
+        tag: 1,
+    };
+    let request = Box::new(request);
+    let input = Input::Api { to, request };
+    lab.server.step(lab.now, input, &mut lab.actions);
+    lab.note();
+}
+
+fn info() -> ApiRequest {
+    ApiRequest::Info {
+        stream: "S".to_owned(),
+        details: Default::default(),
+    }
+}
+
 #[test]
-fn api_calls_run_beside_the_loop_one_after_the_other() {
+fn api_calls_run_beside_the_loop_as_many_at_a_time_as_there_are_workers() {
     let mut lab = Lab::new(|_| {});
     let start = lab.now;
-    for _ in 0..2 {
-        let to = ReplyTo {
-            connection: ConnectionId(0),
-            tag: 1,
-        };
-        let stream = "S".to_owned();
-        let request = Box::new(ApiRequest::Info {
-            stream,
-            details: Default::default(),
-        });
-        let input = Input::Api { to, request };
-        lab.server.step(lab.now, input, &mut lab.actions);
-    }
+    (0..3).for_each(|_| ask(&mut lab, 0, info()));
     assert_eq!(lab.server.due(), start + Time::from_micros(200));
     lab.pass(Time::from_micros(399));
-    assert_eq!(lab.sent, ["Info true"]);
+    assert_eq!(lab.sent, ["Info true", "Info true"]);
     lab.pass(Time::from_micros(1));
-    assert_eq!(lab.sent.len(), 2);
+    assert_eq!(lab.sent.len(), 3);
+}
+
+#[test]
+fn a_full_queue_of_api_calls_is_emptied_without_an_answer() {
+    let model = ServerModel {
+        api_queue: 4,
+        ..ServerModel::default()
+    };
+    let mut lab = Lab::with(model, |_| {});
+    (0..7).for_each(|_| ask(&mut lab, 0, info()));
+    let dropped = Fact::ApiDropped {
+        server: 0,
+        requests: 4,
+    };
+    assert!(lab.facts.contains(&dropped), "{:?}", lab.facts);
+    assert_eq!(lab.settle(), ["Info true"; 3]);
+}
+
+#[test]
+fn a_call_gets_at_a_stream_between_two_messages_of_a_turn() {
+    let model = ServerModel {
+        api_cost: Time::from_micros(15),
+        message_cost: Time::from_micros(10),
+        kibibyte_cost: Time::ZERO,
+        ..ServerModel::default()
+    };
+    let mut lab = Lab::with(model, |config| config.storage = Storage::Memory);
+    // The first is taken alone, the others together.
+    (0..11).for_each(|_| lab.write("t.a", Control::Plain, 1, &[]));
+    lab.pass(Time::from_micros(12));
+    ask(&mut lab, 0, info());
+    lab.pass(Time::from_micros(17));
+    assert_eq!(lab.sent, ["pub 1"; 0], "locked until 30 us");
+    lab.pass(Time::from_micros(1));
+    assert_eq!(lab.sent, ["Info true"]);
 }
 
 fn with_defect(defect: ServerDefect, messages: u64) -> Lab {

@@ -12,13 +12,15 @@ use tokio::net::TcpListener;
 use super::clock::ServerClock;
 use super::seat::{Seat, Shared};
 use super::{PORT, SERVER};
-use crate::batch::fast::publisher::Settings;
+use crate::batch::fast::publisher;
 use crate::client::connection_of_a_publisher;
-use crate::load::{MessageMaker, Plan, Runner};
+use crate::load::{MessageMaker, Plan, Prober, Runner};
 use crate::machine::Time;
-use crate::scenario::ClientKind;
+use crate::scenario::{ClientKind, Settings};
 use crate::serve::serve;
 
+/// What subjects of the modelled API begin with.
+const API: &str = "$JS.API";
 /// Between two attempts to open the first connection.
 const RETRY: Duration = Duration::from_millis(100);
 /// Longest time for the last bytes of a publisher to leave it.
@@ -37,13 +39,13 @@ pub(super) async fn server(shared: Rc<Shared>) {
 /// What a publisher runs with.
 pub(super) struct Publisher {
     pub(super) client: ClientKind,
-    pub(super) settings: Settings,
+    pub(super) settings: publisher::Settings,
     pub(super) cost: Time,
     pub(super) plan: Plan,
     pub(super) maker: MessageMaker,
     pub(super) time_limit: Time,
-    /// How many publishers there are: the run starts when all are connected.
-    pub(super) publishers: usize,
+    /// How many publishers and probes there are: the run starts when all are connected.
+    pub(super) crew: usize,
 }
 
 /// A publisher, from its connection to its last word.
@@ -51,11 +53,7 @@ pub(super) async fn publisher(seat: Seat, publisher: Publisher) {
     let client = connect().await;
     seat.connect(Some(client.clone()));
     let shared = &seat.shared;
-    shared.connected.set(shared.connected.get() + 1);
-    if shared.connected.get() == publisher.publishers {
-        shared.clock.start();
-    }
-    shared.clock.started().await;
+    begin(shared, publisher.crew).await;
     let runner = Runner::new(
         &seat,
         jetstream::new(client.clone()),
@@ -79,7 +77,42 @@ pub(super) async fn publisher(seat: Seat, publisher: Publisher) {
     seat.connect(None);
     drop(client);
     shared.done.set(shared.done.get() + 1);
+    shared.publishing.set(shared.publishing.get() - 1);
+    shared.published.notify_waiters();
     shared.clock.pause();
+}
+
+/// One more is connected; ends when the run starts.
+async fn begin(shared: &Shared, crew: usize) {
+    shared.connected.set(shared.connected.get() + 1);
+    if shared.connected.get() == crew {
+        shared.clock.start();
+    }
+    shared.clock.started().await;
+}
+
+/// Probe number `id` of the file, one of a crew of so many.
+pub(super) async fn probe(seat: Seat, settings: Rc<Settings>, id: u32, crew: usize) {
+    let _done = Done(Rc::clone(&seat.shared));
+    let client = connect().await;
+    let shared = &seat.shared;
+    let prober = Prober::prepare(client.clone(), API, &settings, id).await;
+    begin(shared, crew).await;
+    // The server is the model, and its stream is there.
+    if let Ok(prober) = prober {
+        prober.run(&seat, shared.all_published()).await;
+    }
+    drop(client);
+}
+
+/// Notes that a probe is done, when the run ends first, too: nobody waits for it.
+struct Done(Rc<Shared>);
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        self.0.done.set(self.0.done.get() + 1);
+        self.0.clock.pause();
+    }
 }
 
 /// A runner that is interrupted if it is dropped before its end: when the run ends, hosts crash.

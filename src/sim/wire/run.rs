@@ -78,6 +78,8 @@ struct World<'s, S> {
     substrate: S,
     shared: Rc<Shared>,
     publishers: usize,
+    /// Publishers and probes.
+    crew: usize,
     /// Cuts and holds that have not begun, and those that have not ended, by when they do.
     ahead: Vec<Timed>,
     on: Vec<Timed>,
@@ -104,6 +106,7 @@ impl<'s, S: Substrate> World<'s, S> {
         let defects = model::PublisherDefects::of(settings);
         let groups = settings.publishers.iter().enumerate();
         let group_of = groups.flat_map(|(index, group)| (0..group.count).map(move |_| index));
+        let crew = publishers as usize + settings.probes.len();
         let content = PayloadContent::new(seed.0);
         for ((plan, group), index) in Plan::all(settings, seed).zip(group_of) {
             let publisher = plan.publisher();
@@ -118,11 +121,19 @@ impl<'s, S: Substrate> World<'s, S> {
                 plan,
                 maker,
                 time_limit: settings.time_limit.0,
-                publishers: publishers as usize,
+                crew,
             };
             let seat = Seat::new(Rc::clone(&shared), publisher);
             let software = Box::pin(crew::publisher(seat, crew_member));
             substrate.host(host_of(publisher), software);
+        }
+        let probing = Rc::new(settings.clone());
+        for id in 0..settings.probes.len() as u32 {
+            // Their hosts come behind those of publishers.
+            let own = PublisherId(publishers + id);
+            let seat = Seat::new(Rc::clone(&shared), own);
+            let software = Box::pin(crew::probe(seat, Rc::clone(&probing), id, crew));
+            substrate.host(host_of(own), software);
         }
         let mut ahead = Faults::new(&settings.faults, publishers).timed().to_vec();
         // what happens inside the server is the hub's
@@ -133,6 +144,7 @@ impl<'s, S: Substrate> World<'s, S> {
             substrate,
             shared,
             publishers: publishers as usize,
+            crew,
             ahead,
             on: Vec::new(),
         })
@@ -192,9 +204,7 @@ impl<'s, S: Substrate> World<'s, S> {
     /// Every publisher is done, all that they sent has arrived, and the stream has dealt with it.
     fn is_done(&self) -> bool {
         let hub = self.shared.hub.borrow();
-        self.shared.done.get() == self.publishers
-            && hub.front().connections() == 0
-            && hub.is_at_rest()
+        self.shared.done.get() == self.crew && hub.front().connections() == 0 && hub.is_at_rest()
     }
 
     /// Ends those who are not done; what they say last is in the log then.
@@ -202,12 +212,12 @@ impl<'s, S: Substrate> World<'s, S> {
         if ended == Ended::Done {
             return;
         }
-        for publisher in (0..self.publishers as u32).map(PublisherId) {
+        for publisher in (0..self.crew as u32).map(PublisherId) {
             self.substrate.crash(host_of(publisher));
         }
         // within the step of the substrate's timers at the latest
         let at_once = self.substrate.now() + self.shared.clock.slack();
-        while self.shared.done.get() + self.shared.unfinished.get() < self.publishers
+        while self.shared.done.get() + self.shared.unfinished.get() < self.crew
             && self.substrate.step(at_once) == Progress::Going
         {}
     }
@@ -220,7 +230,7 @@ impl<'s, S: Substrate> World<'s, S> {
     /// still under way is looked at often.
     fn next_look(&self) -> Time {
         let boundary = self.shared.clock.outside(self.next_boundary());
-        if self.shared.done.get() < self.publishers {
+        if self.shared.done.get() < self.crew {
             return boundary;
         }
         boundary.min(self.substrate.now() + LOOK)
@@ -337,8 +347,9 @@ fn share(
     let options = Options {
         host: SERVER.to_string(),
         port: super::PORT,
-        // nobody reads messages back
+        // nobody looks at what is read back
         contents_bytes_max: 0,
+        blank_contents: true,
         // publishers are ours: their payloads say what they are
         digest: PayloadContent::carried_digest,
         ..Options::default()
@@ -366,6 +377,8 @@ fn share(
         log,
         batches,
         hub: Rc::new(RefCell::new(hub)),
+        publishing: Cell::new(publishers as usize),
+        published: Default::default(),
         connected: Cell::new(0),
         done: Cell::new(0),
         unfinished: Cell::new(0),

@@ -10,12 +10,13 @@ use std::rc::Rc;
 
 use async_nats::Client;
 use async_nats::connection::State;
+use tokio::sync::Notify;
 
 use super::clock::RunClock;
 use super::rest::Ways;
 use crate::client::Witness;
 use crate::event::{BatchNumber, Event, Observer, Outcome, PublisherId};
-use crate::load::World;
+use crate::load::{Timed, World};
 use crate::machine::Time;
 use crate::serve::Hub;
 use crate::sim::substrate::LinkSettings;
@@ -110,12 +111,24 @@ pub(super) struct Shared {
     pub(super) log: Log,
     pub(super) batches: Rc<RefCell<Batches>>,
     pub(super) hub: Rc<RefCell<Hub>>,
-    /// Publishers that are connected, that are done, and that were interrupted.
+    /// Publishers that have more to do, and who hears when none has.
+    pub(super) publishing: Cell<usize>,
+    pub(super) published: Notify,
+    /// Publishers and probes that are connected, that are done, and that were interrupted.
     pub(super) connected: Cell<usize>,
     pub(super) done: Cell<usize>,
     pub(super) unfinished: Cell<usize>,
     /// Publishers whose link carries nothing now: bytes may be on it.
     pub(super) stopped_links: RefCell<BTreeMap<PublisherId, u32>>,
+}
+
+impl Shared {
+    /// Ends when every publisher is done.
+    pub(super) async fn all_published(&self) {
+        while self.publishing.get() > 0 {
+            self.published.notified().await;
+        }
+    }
 }
 
 /// A publisher's place in the world.
@@ -212,7 +225,9 @@ impl World for Seat {
     fn stopped(&self) -> Option<Time> {
         None
     }
+}
 
+impl Timed for Seat {
     fn until(&self, at: Time) -> impl Future<Output = ()> {
         self.shared.clock.until(at)
     }
