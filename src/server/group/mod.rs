@@ -42,6 +42,8 @@ pub(super) struct Group {
     calls: VecDeque<(usize, ReplyTo, ApiCall)>,
     /// What waits for a draw, in the order in which it was asked for.
     drawing: VecDeque<Awaited>,
+    /// The leader whose process ends as soon as it has handed over.
+    ending: Option<usize>,
     /// The stream as it was created.
     pristine: Stream,
     /// What comes up next, at hand because it is asked for at every turn.
@@ -110,6 +112,7 @@ impl Group {
             told_leader: None,
             calls: VecDeque::new(),
             drawing: VecDeque::new(),
+            ending: None,
             pristine: stream.clone(),
             coming: None,
         };
