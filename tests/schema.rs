@@ -60,6 +60,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("NetworkSettings", "## `[network]`"),
     ("RaftSettings", "## `[raft]`"),
     ("Fault", "## `[[faults]]`"),
+    ("LiveSettings", "## `[live]`"),
     ("Expect", "## `[expect]`"),
 ];
 

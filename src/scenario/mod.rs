@@ -11,6 +11,8 @@ mod fault_checks;
 mod faults;
 mod file;
 mod lines;
+mod live;
+mod only;
 mod path;
 mod publishers;
 mod read;
@@ -28,6 +30,8 @@ pub use error::InputError;
 
 pub use faults::{Fault, FaultAction, FaultPlace, FrameKind, RouteWay, ServerRole};
 pub use file::{Expect, ExpectedVerdict, Scenario, Settings};
+pub use live::LiveSettings;
+pub use only::RunsIn;
 pub use publishers::{
     Arrival, ClientKind, Commit, GapWord, Gate, HeaderRule, Pause, PayloadSize, ProfileWord,
     Publishers, SizeRange, Subjects,
