@@ -1,12 +1,14 @@
 //! The live world: the same files, run with real clients against real servers.
 //!
 //! `fetch` finds a nats-server, `local` runs some, each a `node`, `target` makes the stream, `fleet` publishes,
-//! `reading` reads back and `verify` compares. Leans on `load`, `client`, `scenario` and `event`. It and `sim` never see
+//! `chaos` makes faults in the `cluster`, `reading` reads back and `verify` compares. Leans on `load`, `client`, `scenario` and `event`. It and `sim` never see
 //! each other.
 
 mod alarm;
+mod chaos;
 mod claims;
 mod clock;
+mod cluster;
 mod configuration;
 mod connect;
 mod error;
