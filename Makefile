@@ -13,7 +13,11 @@ CLUSTER_SEEDS ?= 10000
 RANDOM_OPERATIONS ?= 1000000
 RANDOM_CLUSTER_OPERATIONS ?= 50000
 
-.PHONY: help verify fmt-check lint test doc fix bench soak tables deny audit
+# Repeats of each workload with faults against real servers.
+REPEATS ?= 20
+FAULT_FILES = $(sort $(wildcard workloads/*-gap-*.toml))
+
+.PHONY: help verify fmt-check lint test doc fix bench soak soak-live tables deny audit
 
 help: ## This list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/	/'
@@ -48,6 +52,11 @@ soak: ## Every scenario and RAFT with many seeds, a million random operations, e
 	  TIDEGATE_RANDOM_CLUSTER_OPERATIONS=$(RANDOM_CLUSTER_OPERATIONS) $(CARGO) test --locked --release --test random
 	BOLERO_RANDOM_TEST_TIME_MS=$(FUZZ_MS) BOLERO_RANDOM_ITERATIONS=1000000000 \
 	  $(CARGO) test --locked --release --test 'fuzz*'
+
+soak-live: ## Every workload with faults against three real servers, REPEATS times; a table, and results/soak-live
+	$(CARGO) run --locked --release -- live \
+	  $(foreach file,$(FAULT_FILES),$(foreach repeat,$(shell seq $(REPEATS)),$(file))) \
+	  --local 3 --out results/soak-live
 
 tables: ## Writes the tables of the documents anew
 	TIDEGATE_WRITE_TABLES=1 $(CARGO) test --locked --release --test leader_changes

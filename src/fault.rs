@@ -62,6 +62,8 @@ pub enum TimedKind {
     Hold,
     /// The leader of the stream steps down, at `from`; nothing ends.
     StepDown,
+    /// One server after the other is restarted, each down for so long; `until` says nothing.
+    Rolling(Time),
     /// Something befalls this server at `from`, and the rest of it at `until`.
     Server(Whom, Disturbance, Option<Disturbance>),
 }
@@ -70,6 +72,15 @@ impl TimedKind {
     /// Whether it is about the links of publishers.
     pub const fn is_of_links(self) -> bool {
         matches!(self, Self::Cut | Self::Hold)
+    }
+
+    /// The server that it befalls at this moment, if it is about one and there is one.
+    pub fn pick(self, server: &Server) -> Option<u8> {
+        match self {
+            Self::StepDown => server.leader(),
+            Self::Server(whom, ..) => whom.pick(server),
+            Self::Cut | Self::Hold | Self::Rolling(_) => None,
+        }
     }
 
     fn of(fault: &Fault, until: Time) -> Self {
@@ -82,6 +93,11 @@ impl TimedKind {
         let (begin, end) = match fault.action {
             FaultAction::Hold => return Self::Hold,
             FaultAction::StepDown => return Self::StepDown,
+            FaultAction::RollingRestart => {
+                let down_for = fault.down_for.map_or(Time::ZERO, |span| span.0);
+                return Self::Rolling(down_for);
+            }
+            FaultAction::Restart => (Disturbance::Shutdown, Some(Disturbance::Start)),
             FaultAction::Kill => (Disturbance::Kill, Some(Disturbance::Start)),
             FaultAction::PowerLoss => (Disturbance::PowerLoss, Some(Disturbance::Start)),
             FaultAction::Freeze => (Disturbance::Freeze(until), None),
@@ -130,6 +146,63 @@ impl Whom {
             Self::Leader => server.leader(),
             Self::Follower => server.follower(),
             Self::Number(number) => Some(number),
+        }
+    }
+}
+
+/// A rolling restart on its way: one server after the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Rolling {
+    /// The server whose turn it is.
+    turn: u8,
+    stage: Stage,
+}
+
+/// How far one server of a rolling restart has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Stage {
+    /// It is to be asked to end, or is the server after the last.
+    #[default]
+    Next,
+    /// It is down.
+    Down,
+    /// It has started, and is waited for.
+    Starting,
+}
+
+/// What a rolling restart wants now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turn {
+    /// This befalls this server; look again after so long.
+    Befall(u8, Disturbance, Time),
+    /// Look again after so long.
+    Wait(Time),
+    /// All servers have been restarted.
+    Over,
+}
+
+impl Rolling {
+    /// Between two looks at whether servers have caught up.
+    const LOOK: Time = Time::from_millis(100);
+
+    /// The next step, of a restart of all of `servers` that are down for `down_for` each; `healthy`:
+    /// all are up, and have caught up.
+    pub fn next(&mut self, servers: u8, down_for: Time, healthy: bool) -> Turn {
+        match self.stage {
+            Stage::Next if self.turn >= servers => Turn::Over,
+            Stage::Next => {
+                self.stage = Stage::Down;
+                Turn::Befall(self.turn, Disturbance::Shutdown, down_for)
+            }
+            Stage::Down => {
+                self.stage = Stage::Starting;
+                Turn::Befall(self.turn, Disturbance::Start, Self::LOOK)
+            }
+            Stage::Starting if healthy => {
+                (self.turn, self.stage) = (self.turn + 1, Stage::Next);
+                self.next(servers, down_for, healthy)
+            }
+            Stage::Starting => Turn::Wait(Self::LOOK),
         }
     }
 }

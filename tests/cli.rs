@@ -499,7 +499,7 @@ fn bad_input_is_one_clear_line() {
         (&["live", "absent.toml"], &["absent.toml: cannot be read: "]),
         (
             &["live", "fault.toml"],
-            &["fault.toml:8: faults: is for the simulator only"],
+            &["is for the simulator only; say it under [[only.sim.faults]]"],
         ),
         (
             &["live", "network.toml", "--strict"],

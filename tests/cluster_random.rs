@@ -80,6 +80,8 @@ fn fault(text: &mut String, replicas: u8, draw: &mut Generator) {
             "step-down",
             "kill",
             "kill",
+            "restart",
+            "rolling-restart",
             "power-loss",
             "freeze",
             "cut-routes",
@@ -99,6 +101,10 @@ fn fault(text: &mut String, replicas: u8, draw: &mut Generator) {
     )
     .unwrap();
     if action == "step-down" {
+        return;
+    }
+    if action == "rolling-restart" {
+        writeln!(text, "down_for = \"{}ms\"", until - from).unwrap();
         return;
     }
     writeln!(text, "until = \"{until}ms\"").unwrap();

@@ -67,6 +67,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("RaftSettings", "## `[raft]`"),
     ("Probe", "## `[[probes]]`"),
     ("Fault", "## `[[faults]]`"),
+    ("LiveSettings", "## `[live]`"),
     ("Expect", "## `[expect]`"),
 ];
 

@@ -435,7 +435,7 @@ fn check_scenario(name: &str, text: &str) -> Findings {
         Ok(scenario) if workload => {
             findings.extend(
                 scenario
-                    .check_live(tidegate::scenario::LiveServers::Given, true)
+                    .check_live(tidegate::scenario::LiveServers::Own(3), true)
                     .err()
                     .map(|error| error.to_string()),
             );

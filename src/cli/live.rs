@@ -26,7 +26,7 @@ use crate::live::{
 };
 use crate::machine::Time;
 use crate::report::{RunResult, World, replay_command, shell_word};
-use crate::scenario::{LiveServers, Scenario};
+use crate::scenario::{LiveServers, RunsIn, Scenario};
 use crate::seed::Seed;
 use crate::watch::{Seen, Watch};
 
@@ -43,6 +43,9 @@ Without --servers a nats-server of our own is started on 127.0.0.1 and removed a
 made as the file says and removed at the end; a stream of that name that is there already is used
 only if it is as the file says, and stays. Servers of our own get the limits that the file sets
 under [server]; servers of yours have their own.
+
+Faults of processes are made for real on servers of our own; a leader of yours steps down only if the
+file says live.allow_leader_changes. What a file says under [only.live] counts here alone.
 
 Exit codes: 0 the run did what its file expects, 1 it did not, 2 bad usage or input,
 3 the surroundings failed, 129, 130 and 143 ended by a signal after the partial result was written.";
@@ -146,7 +149,7 @@ fn seed(arguments: &LiveArguments, scenario: &Scenario) -> Seed {
 fn read(arguments: &LiveArguments, servers: LiveServers) -> Result<Vec<Scenario>, Failure> {
     let mut scenarios = Vec::with_capacity(arguments.files.len());
     for file in files::named(&arguments.files)? {
-        let mut scenario = Scenario::read(&file)?;
+        let mut scenario = Scenario::read_for(&file, RunsIn::Live)?;
         let replicas_said =
             scenario.says("stream.replicas") || arguments.set.iter().any(|set| sets_replicas(set));
         if arguments.local == Some(3) && !replicas_said {

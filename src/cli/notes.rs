@@ -30,6 +30,7 @@ pub(super) fn notes(outcome: &LiveOutcome) -> Vec<String> {
         "nats-server {} at {}",
         outcome.server_version, outcome.servers
     )];
+    notes.extend(outcome.notes.iter().cloned());
     notes.extend(outcome.failures.iter().map(failure_note));
     match outcome.ended {
         Ended::Complete => {}

@@ -185,7 +185,10 @@ impl Event {
             Self::RefusalSent { batch, code } => {
                 [head(22, 0, u64::from(code), batch.0), at, 0, 0, 0]
             }
-            Self::Fault { fault } => [head(23, 0, 0, fault), at, 0, 0, 0],
+            Self::Fault { fault, server } => {
+                let server = server.map_or(0, |server| u64::from(server) + 1);
+                [head(23, 0, 0, fault), at, server, 0, 0]
+            }
             Self::LeaderChanged { leader } => {
                 let leader = leader.map_or(0, |server| u64::from(server) + 1);
                 [head(29, 0, 0, 0), at, leader, 0, 0]

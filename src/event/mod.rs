@@ -236,9 +236,10 @@ pub enum Event {
     AtRest { batch: BatchNumber },
 
     // -- surroundings ------------------------------------------------------------------------
-    /// A fault of the file fired; numbered from 0 in the order of the file.
-    Fault { fault: u32 },
-    /// A cut or hold of the file is over.
+    /// A fault of the file fired; numbered from 0 in the order of the file. `server`: whom it befell,
+    /// where it is about one server and there was one.
+    Fault { fault: u32, server: Option<u8> },
+    /// A fault of the file that lasts is over.
     Healed { fault: u32 },
     /// The stream has another leader, by the number of its server; `None`: it has none.
     LeaderChanged { leader: Option<u8> },

@@ -83,6 +83,14 @@ impl Connector {
         Self { access, ..self }
     }
 
+    /// A connector to the same servers that does not hear what they complain about here.
+    pub(super) fn alike(&self) -> Self {
+        Self {
+            trouble: Arc::default(),
+            ..self.clone()
+        }
+    }
+
     /// The servers, without credentials.
     pub fn shown(&self) -> &str {
         &self.shown
@@ -93,10 +101,20 @@ impl Connector {
     /// # Errors
     /// Nobody answers, it is no NATS server, it refuses the credentials, or it is too old.
     pub async fn connect(&self) -> Result<Connection, LiveError> {
+        self.connect_in_turn(0).await
+    }
+
+    /// As [`Connector::connect`]; the `turn`-th of the servers is tried first, and the others in their
+    /// order: publishers spread over the servers as in the simulator.
+    ///
+    /// # Errors
+    /// As [`Connector::connect`].
+    pub async fn connect_in_turn(&self, turn: usize) -> Result<Connection, LiveError> {
         let (trouble, link) = (Arc::clone(&self.trouble), Arc::<Link>::default());
         let heard = Arc::clone(&link);
         let options = connection_of_a_publisher(self.options()?)
             .connection_timeout(CONNECT_PATIENCE)
+            .retain_servers_order()
             .request_timeout(Some(CALL_PATIENCE))
             .event_callback(move |event| {
                 let (trouble, link) = (Arc::clone(&trouble), Arc::clone(&heard));
@@ -106,7 +124,10 @@ impl Connector {
                 }
             });
         let all = CONNECT_PATIENCE * u32::try_from(self.addresses.len()).unwrap_or(u32::MAX);
-        let connecting = options.connect(self.addresses.as_slice());
+        let mut addresses = self.addresses.clone();
+        let first = turn % addresses.len().max(1);
+        addresses.rotate_left(first);
+        let connecting = options.connect(addresses);
         let client = match tokio::time::timeout(all + Duration::from_secs(1), connecting).await {
             Ok(Ok(client)) => client,
             Ok(Err(error)) => return Err(self.classify(&error)),

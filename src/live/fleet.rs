@@ -112,6 +112,14 @@ impl<'o> LiveWorld<'o> {
         self.claims.borrow()
     }
 
+    /// Ends at `at`, whoever has stopped.
+    pub(super) async fn sleep_until(&self, at: Time) {
+        if at == Time::NEVER {
+            return std::future::pending().await;
+        }
+        self.alarms.until(&self.clock, at).await;
+    }
+
     fn stop(&self) {
         if self.stopped.get().is_none() {
             self.stopped.set(Some(self.clock.now()));
@@ -212,8 +220,9 @@ impl Fleet {
                             file: file.to_owned(),
                             message,
                         })?;
+                    let turn = plan.publisher().0 as usize;
                     Ok(Member {
-                        connection: connector.connect().await?,
+                        connection: connector.connect_in_turn(turn).await?,
                         plan,
                         maker,
                         group: index,

@@ -62,6 +62,7 @@ impl Options {
 pub struct LocalServers {
     nodes: Vec<Node>,
     urls: Vec<String>,
+    names: Vec<String>,
     directory: Option<TempDir>,
 }
 
@@ -108,13 +109,38 @@ impl LocalServers {
     /// Servers that have ended by themselves, each in one sentence.
     pub fn losses(&self) -> Vec<String> {
         let count = self.nodes.len();
-        let ends = (1..).zip(self.nodes.iter().map(Node::ended));
-        ends.filter_map(|(number, how)| Some(format!("nats-server {number} of {count}: {}", how?)))
+        let of_themselves = |(_, node): &(u32, &Node)| !node.is_ended_by_fault();
+        let numbered = (1..).zip(&self.nodes).filter(of_themselves);
+        numbered
+            .filter_map(|(number, node)| {
+                Some(format!(
+                    "nats-server {number} of {count}: {}",
+                    node.ended()?
+                ))
+            })
             .collect()
     }
 
-    /// That none of the servers lives any more, if so.
+    /// What the servers call themselves, by number from 0.
+    pub(super) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// How many servers there are.
+    pub(super) fn count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// A server, by number from 0.
+    pub(super) fn node(&self, index: u8) -> Option<&Node> {
+        self.nodes.get(usize::from(index))
+    }
+
+    /// That none of the servers lives any more, if so; one that a fault ended may come back.
     pub fn death(&self) -> Option<LiveError> {
+        if self.nodes.iter().any(Node::is_ended_by_fault) {
+            return None;
+        }
         let ends: Vec<String> = self.nodes.iter().map(Node::ended).collect::<Option<_>>()?;
         Some(LiveError::ServerDied {
             how: ends.join("; "),
@@ -149,6 +175,7 @@ impl LocalServers {
         let mut servers = Self {
             nodes: Vec::with_capacity(count),
             urls: plan.urls(),
+            names: (0..count).map(|index| plan.name(index)).collect(),
             directory: Some(directory),
         };
         for index in 0..count {
@@ -186,7 +213,7 @@ impl LocalServers {
         let Some(directory) = self.directory.take() else {
             return Ok(());
         };
-        for node in &mut self.nodes {
+        for node in &self.nodes {
             node.let_go();
         }
         for node in &mut self.nodes {

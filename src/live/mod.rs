@@ -1,14 +1,16 @@
 //! The live world: the same files, run with real clients against real servers.
 //!
-//! `access` says how to get in, `fetch` finds a nats-server, `local` runs some, each a `node`, `target` makes the stream, `fleet` publishes,
-//! `probes` ask the API meanwhile,
-//! `reading` reads back and `verify` compares. Leans on `load`, `client`, `scenario` and `event`. It and `sim` never see
+//! `access` says how to get in, `fetch` finds a nats-server, `local` runs some, each a `node`, `target`
+//! makes the stream, `fleet` publishes, `probes` ask the API meanwhile, `chaos` makes faults in the
+//! `cluster`, `reading` reads back and `verify` compares. Leans on `load`, `client`, `scenario` and `event`. It and `sim` never see
 //! each other.
 
 mod access;
 mod alarm;
+mod chaos;
 mod claims;
 mod clock;
+mod cluster;
 mod configuration;
 mod connect;
 mod error;

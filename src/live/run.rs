@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::chaos::Chaos;
+use super::cluster::Cluster;
 use super::error::LiveError;
 use super::fleet::{Ended, Fleet, LiveWorld, Published, PublisherFailure};
 use super::interrupt::Interrupts;
@@ -56,6 +58,8 @@ pub struct LiveOutcome {
     pub servers: String,
     /// When publishing ended.
     pub published_until: Time,
+    /// What a reader of the result should know.
+    pub notes: Vec<String>,
     /// Publishers that an error ended.
     pub failures: Vec<PublisherFailure>,
     /// What the stream has; `None` when it was not read, or a signal came meanwhile.
@@ -101,7 +105,37 @@ pub async fn run(
         signal = interrupts.next() => return Ok(cut_short(target, signal)),
         fleet = fleet => fleet?,
     };
+    let cluster = tokio::select! {
+        biased;
+        signal = interrupts.next() => return Ok(cut_short(target, signal)),
+        cluster = cluster(scenario, target, options) => cluster?,
+    };
     let mut probes = Probes::connect(scenario, target).await?;
+    let ran = play(
+        scenario,
+        (fleet, run),
+        (target, cluster),
+        &mut probes,
+        observers,
+        (options, interrupts),
+    )
+    .await;
+    let removed = probes.remove(target).await;
+    let outcome = ran?;
+    removed?;
+    Ok(outcome)
+}
+
+/// The run itself: publishing, with probes and faults beside it, and reading back.
+async fn play(
+    scenario: &Scenario,
+    (fleet, run): (Fleet, u64),
+    (target, cluster): (&Target, Option<Cluster<'_>>),
+    probes: &mut Probes,
+    observers: &mut [&mut dyn Observer],
+    (options, interrupts): (&RunOptions<'_>, &mut Interrupts),
+) -> Result<LiveOutcome, LiveError> {
+    let settings = &scenario.settings;
     let mut observers: Vec<&mut dyn Observer> = observers
         .iter_mut()
         .map(|observer| &mut **observer as _)
@@ -114,14 +148,32 @@ pub async fn run(
             lost = target.connection().lost_for(WITHOUT_SERVER) => lost,
         }
     };
+    let chaos = cluster
+        .as_ref()
+        .map(|cluster| Chaos::new(&settings.faults, cluster, &world));
     let publishing = fleet.run(settings, &world, lost, interrupts);
     let is_whole = |published: &Published| published.is_whole();
-    let (published, probed) = probes.beside(&world, publishing, is_whole).await;
+    let (published, probed) = tokio::select! {
+        biased;
+        published = probes.beside(&world, publishing, is_whole) => published,
+        Err(error) = made(chaos.as_ref()) => return Err(error),
+    };
     if let Some(lost) = published.lost {
         return Err(lost);
     }
     let mut ended = published.ended;
     let published_until = world.now();
+    if let Some(chaos) = chaos.as_ref().filter(|_| !published.hurried) {
+        tokio::select! {
+            biased;
+            signal = interrupts.next() => return Ok(LiveOutcome {
+                published_until,
+                failures: published.failures,
+                ..cut_short(target, signal)
+            }),
+            healed = chaos.heal() => healed?,
+        }
+    }
     let mut found = None;
     if options.read_back && !published.hurried {
         let content = PayloadContent::new(run);
@@ -133,14 +185,37 @@ pub async fn run(
             lost = target.connection().lost() => return Err(lost),
         }
     }
-    probes.remove(target).await?;
     Ok(LiveOutcome {
         ended,
         failures: published.failures,
         published_until,
         read_back: found,
+        notes: chaos.map_or_else(Vec::new, Chaos::into_notes),
         ..cut_short(target, 0)
     })
+}
+
+/// A run with replicas or faults needs to know who leads.
+async fn cluster<'a>(
+    scenario: &Scenario,
+    target: &Target,
+    options: &RunOptions<'a>,
+) -> Result<Option<Cluster<'a>>, LiveError> {
+    let settings = &scenario.settings;
+    if settings.stream.replicas == 1 && settings.faults.is_empty() {
+        return Ok(None);
+    }
+    Cluster::connect(target, options.own_servers)
+        .await
+        .map(Some)
+}
+
+/// Ends when a fault cannot be made.
+async fn made(chaos: Option<&Chaos<'_, '_>>) -> Result<std::convert::Infallible, LiveError> {
+    match chaos {
+        Some(chaos) => chaos.run().await,
+        None => std::future::pending().await,
+    }
 }
 
 fn cut_short(target: &Target, signal: u8) -> LiveOutcome {
@@ -149,6 +224,7 @@ fn cut_short(target: &Target, signal: u8) -> LiveOutcome {
         server_version: target.connection().version.clone(),
         servers: target.connector().shown().to_owned(),
         published_until: Time::ZERO,
+        notes: Vec::new(),
         failures: Vec::new(),
         read_back: None,
     }

@@ -211,6 +211,21 @@ impl Seen {
             .chain(tail)
     }
 
+    /// The first message stored of these ranges, each its first and the first beyond it.
+    fn stored_within(&self, mut ranges: impl Iterator<Item = (u64, u64)>) -> Option<u64> {
+        ranges.find_map(|(first, beyond)| {
+            let mut next = first;
+            while next < beyond {
+                let mut holes = self.missing(beyond - 1);
+                match holes.find(|(_, last)| *last >= next) {
+                    Some((start, last)) if start <= next => next = last + 1,
+                    Some(_) | None => return Some(next),
+                }
+            }
+            None
+        })
+    }
+
     fn compare(
         &self,
         batch: BatchNumber,
@@ -244,6 +259,15 @@ impl Seen {
                 }
             }
         }
+        if !allowances.deduplicates
+            && let Some(first) = self.stored_within(claim.told_missing())
+        {
+            let gaps = claim.gaps.len();
+            find(
+                first,
+                format!("reported missing in one of {gaps} gaps, and stored"),
+            );
+        }
         if covered > claim.published.0 {
             let published = claim.published;
             find(
@@ -275,6 +299,13 @@ impl Seen {
 }
 
 impl Claim {
+    /// The messages that the publisher was told to be missing: first and first beyond of each range.
+    fn told_missing(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.gaps
+            .iter()
+            .map(|(expected, received)| (expected.0, received.0))
+    }
+
     /// Whether the publisher was told that these messages are missing or refused.
     fn accounts_for(&self, first: u64, last: u64) -> bool {
         match self.gap {
@@ -383,6 +414,27 @@ mod tests {
         assert_eq!((reported.lost, reported.findings.len()), (2, 0));
         let unreported = read(&claims(GapMode::Ok, 10, &[]), there());
         assert_eq!(whats(&unreported)[0].0, 4);
+    }
+
+    #[test]
+    fn what_is_reported_missing_is_missing() {
+        let gap = |expected, received| Event::GapSeen {
+            batch: BatchNumber(0),
+            expected: BatchSequence(expected),
+            received: BatchSequence(received),
+        };
+        let told = [gap(2, 3), gap(4, 8)];
+        let found = |stored: &[u32]| {
+            let claims = claims(GapMode::Ok, 0, &told);
+            let result = read(&claims, stored.iter().copied());
+            let findings = result.findings.iter();
+            findings.map(|found| found.sequence.0).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&[1, 3, 8, 9]), [0; 0]);
+        assert_eq!(found(&[1, 3]), [0; 0]);
+        assert_eq!(found(&[1, 2, 3]), [2]);
+        assert_eq!(found(&[1, 3, 6, 8]), [6]);
+        assert_eq!(found(&[1, 3, 4, 8]), [4]);
     }
 
     #[test]

@@ -52,7 +52,7 @@ impl Observer for Recorder {
                 let message = operation.is_some_and(Operation::stores);
                 self.drop_frame(batch, cause, message.then_some(sequence.0));
             }
-            Event::Fault { fault } => self.fault(at, fault),
+            Event::Fault { fault, server } => self.fault(at, fault, server),
             Event::LeaderChanged { leader } => self.leader_changed(at, leader),
             Event::ApiAsked { .. } | Event::ApiAnswered { .. } | Event::ApiUnanswered { .. } => {
                 self.api.see(at, event, self.warm_up);

@@ -376,12 +376,12 @@ impl Recorder {
         if self.leader_changes.len() < FAULT_MOMENTS {
             self.leader_changes.push(LeaderChange {
                 at_ns: now.as_nanos(),
-                leader: leader.map(|server| format!("server {server}")),
+                leader: leader.map(named),
             });
         }
     }
 
-    pub(super) fn fault(&mut self, now: Time, fault: u32) {
+    pub(super) fn fault(&mut self, now: Time, fault: u32, server: Option<u8>) {
         let times = self.faults.entry(fault).or_insert_with(|| FaultTimes {
             fault,
             ..FaultTimes::default()
@@ -390,8 +390,14 @@ impl Recorder {
         times.last_ns = now.as_nanos();
         if times.at_ns.len() < FAULT_MOMENTS {
             times.at_ns.push(now.as_nanos());
+            times.servers.extend(server.map(named));
         }
     }
+}
+
+/// What results call a server.
+fn named(server: u8) -> String {
+    format!("server {server}")
 }
 
 /// What one ack covers.

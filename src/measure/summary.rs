@@ -269,6 +269,8 @@ pub struct FaultTimes {
     pub count: u64,
     /// The first 64 moments.
     pub at_ns: Vec<u64>,
+    /// The server that was hit, at each moment at which one was; empty for other faults.
+    pub servers: Vec<String>,
     /// The last moment.
     pub last_ns: u64,
 }

@@ -204,7 +204,8 @@ fn play(shape: &Shape, end: Time, recorder: &mut Recorder) {
         player.publish(now, batch, sequence);
         player.follow(now, batch, sequence, part);
         if shape.trouble && [0.2, 0.21, 0.75].contains(&part) {
-            player.see(now, &Event::Fault { fault: 0 });
+            let server = None;
+            player.see(now, &Event::Fault { fault: 0, server });
         }
     }
     for number in 0..shape.publishers {

@@ -130,12 +130,17 @@ fn unmet_counts(expect: &Expect, totals: &Totals) -> Vec<String> {
             (Some(_) | None, _) => {}
         }
     }
-    let pings = totals.pings;
-    if let Some(least) = expect.pings_min.filter(|least| pings < *least) {
-        unmet.push(format!("pings: expected at least {least}, got {pings}"));
-    }
-    if let Some(most) = expect.pings_max.filter(|most| pings > *most) {
-        unmet.push(format!("pings: expected at most {most}, got {pings}"));
+    let within = [
+        ("gaps", expect.gaps_min, expect.gaps_max, totals.gaps),
+        ("pings", expect.pings_min, expect.pings_max, totals.pings),
+    ];
+    for (name, least, most, got) in within {
+        if let Some(least) = least.filter(|least| got < *least) {
+            unmet.push(format!("{name}: expected at least {least}, got {got}"));
+        }
+        if let Some(most) = most.filter(|most| got > *most) {
+            unmet.push(format!("{name}: expected at most {most}, got {got}"));
+        }
     }
     unmet
 }
@@ -150,7 +155,10 @@ fn first_failure(expect: &Expect, totals: &Totals) -> Option<String> {
     let bad = |ending: &&Ending| match ending.outcome {
         BatchOutcome::Committed | BatchOutcome::Abandoned | BatchOutcome::Interrupted => false,
         // A batch that a gap ended is what a file with gaps asks for.
-        BatchOutcome::EndedByServer if ending.code == 0 => expect.gaps.unwrap_or(0) == 0,
+        BatchOutcome::EndedByServer if ending.code == 0 => {
+            let asked = [expect.gaps, expect.gaps_min, expect.gaps_max];
+            asked.into_iter().flatten().max().unwrap_or(0) == 0
+        }
         BatchOutcome::EndedByServer
         | BatchOutcome::Refused
         | BatchOutcome::TimedOut

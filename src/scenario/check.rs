@@ -329,11 +329,17 @@ fn check_repaired(server: &ServerSettings) -> Checked {
 
 fn check_expect(expect: &Expect) -> Checked {
     let path = key("expect");
-    if let (Some(least), Some(most)) = (expect.pings_min, expect.pings_max)
-        && least > most
-    {
-        let message = format!("{least} is above pings_max, {most}");
-        return refuse(path.key("pings_min"), message);
+    let ranges = [
+        ("pings", expect.pings_min, expect.pings_max),
+        ("gaps", expect.gaps_min, expect.gaps_max),
+    ];
+    for (name, least, most) in ranges {
+        if let (Some(least), Some(most)) = (least, most)
+            && least > most
+        {
+            let message = format!("{least} is above {name}_max, {most}");
+            return refuse(path.key(&format!("{name}_min")), message);
+        }
     }
     let known = |code: u16| ErrorCode::from_number(code).is_some() || STATUSES.contains(&code);
     if let Some(index) = expect.errors.iter().position(|&code| !known(code)) {

@@ -16,7 +16,9 @@ fn keys_of(action: FaultAction) -> &'static [&'static str] {
         }
         FaultAction::Cut | FaultAction::Hold => &["publisher", "from", "until"],
         FaultAction::StepDown => &["from"],
+        FaultAction::RollingRestart => &["from", "down_for"],
         FaultAction::Kill
+        | FaultAction::Restart
         | FaultAction::PowerLoss
         | FaultAction::Freeze
         | FaultAction::HoldDisk => &["role", "server", "from", "until"],
@@ -32,7 +34,11 @@ fn keys_of(action: FaultAction) -> &'static [&'static str] {
 const fn needs_end(action: FaultAction) -> bool {
     matches!(
         action,
-        FaultAction::Hold | FaultAction::Freeze | FaultAction::HoldRoutes | FaultAction::HoldDisk
+        FaultAction::Hold
+            | FaultAction::Freeze
+            | FaultAction::Restart
+            | FaultAction::HoldRoutes
+            | FaultAction::HoldDisk
     )
 }
 
@@ -57,6 +63,7 @@ pub(super) fn check_fault(
         }
         _ => {
             check_span(fault, path)?;
+            check_ends_servers(fault, stream, path)?;
             if fault.action.is_of_server() {
                 check_server_fault(fault, stream, path)?;
             }
@@ -76,6 +83,7 @@ fn check_keys(fault: &Fault, path: &KeyPath) -> Checked {
         ("delay", fault.delay.is_some()),
         ("from", fault.from.is_some()),
         ("until", fault.until.is_some()),
+        ("down_for", fault.down_for.is_some()),
         ("role", fault.role.is_some()),
         ("server", fault.server.is_some()),
         ("peer", fault.peer.is_some()),
@@ -117,6 +125,22 @@ fn check_span(fault: &Fault, path: &KeyPath) -> Checked {
     }
 }
 
+/// What a stream in memory loses with its server is not modelled.
+fn check_ends_servers(fault: &Fault, stream: &StreamSettings, path: &KeyPath) -> Checked {
+    let word = fault.action.word();
+    if fault.action.ends_servers() && stream.storage == Storage::Memory {
+        let message = format!(
+            "\"{word}\" needs storage = \"file\": what a stream in memory loses with its server is not modelled"
+        );
+        return refuse(path.key("action"), message);
+    }
+    if fault.action == FaultAction::RollingRestart && fault.down_for.is_none() {
+        let message = "is missing; say how long each server is down";
+        return refuse(path.key("down_for"), message);
+    }
+    Ok(())
+}
+
 fn check_server_fault(fault: &Fault, stream: &StreamSettings, path: &KeyPath) -> Checked {
     let word = fault.action.word();
     if fault.role.is_some() && fault.server.is_some() {
@@ -132,13 +156,6 @@ fn check_server_fault(fault: &Fault, stream: &StreamSettings, path: &KeyPath) ->
             path.key("role"),
             "\"follower\" needs a stream with replicas; this one has replicas = 1",
         );
-    }
-    let ends = matches!(fault.action, FaultAction::Kill | FaultAction::PowerLoss);
-    if ends && stream.storage == Storage::Memory {
-        let message = format!(
-            "\"{word}\" needs storage = \"file\": what a stream in memory loses with its server is not modelled"
-        );
-        return refuse(path.key("action"), message);
     }
     let is_of_disk = matches!(fault.action, FaultAction::SlowDisk | FaultAction::HoldDisk);
     if alone && is_of_disk && stream.storage == Storage::Memory {

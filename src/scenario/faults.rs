@@ -1,4 +1,6 @@
-//! `[[faults]]`: what goes wrong, where and when. Simulator only.
+//! `[[faults]]`: what goes wrong, where and when. `worlds` says which of it a live run can do.
+//!
+//! Leans on `units`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -36,9 +38,13 @@ pub struct Fault {
     #[schemars(extend("x-minimum" = "0s", "x-maximum" = "24h"))]
     pub from: Option<Span>,
     /// When it ends, after `from`; for faults of links and servers that last. `hold`, `freeze`,
-    /// `hold-routes` and `hold-disk` need this; for the others absent means never.
+    /// `restart`, `hold-routes` and `hold-disk` need this; for the others absent means never.
     #[schemars(extend("x-minimum" = "0s", "x-maximum" = "24h"))]
     pub until: Option<Span>,
+    /// How long each server is down; for `rolling-restart`, which needs it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1h"))]
+    pub down_for: Option<Span>,
     /// Which server, by what it is when the fault begins; for faults of servers. Absent, and without
     /// `server`: the leader.
     pub role: Option<ServerRole>,
@@ -78,6 +84,12 @@ pub enum FaultAction {
     StepDown,
     /// The process of a server ends at once, and starts again at `until`.
     Kill,
+    /// The process of a server is asked to end: it hands over what it leads, ends, and starts again
+    /// at `until`.
+    Restart,
+    /// Each server in turn, by number, is restarted as by `restart`, is down for `down_for`, and the
+    /// next one follows when all are up and every replica has caught up.
+    RollingRestart,
     /// The machine of a server loses power: what its disk had not synced is gone when it starts
     /// again at `until`.
     PowerLoss,
@@ -104,8 +116,10 @@ impl FaultAction {
             | Self::Duplicate
             | Self::Cut
             | Self::Hold
-            | Self::StepDown => false,
+            | Self::StepDown
+            | Self::RollingRestart => false,
             Self::Kill
+            | Self::Restart
             | Self::PowerLoss
             | Self::Freeze
             | Self::CutRoutes
@@ -114,6 +128,14 @@ impl FaultAction {
             | Self::SlowDisk
             | Self::HoldDisk => true,
         }
+    }
+
+    /// Whether it ends processes of servers, or what is in the memory of their machines.
+    pub const fn ends_servers(self) -> bool {
+        matches!(
+            self,
+            Self::Kill | Self::Restart | Self::RollingRestart | Self::PowerLoss
+        )
     }
 
     /// Whether it befalls routes between servers.
@@ -131,6 +153,8 @@ impl FaultAction {
             Self::Hold => "hold",
             Self::StepDown => "step-down",
             Self::Kill => "kill",
+            Self::Restart => "restart",
+            Self::RollingRestart => "rolling-restart",
             Self::PowerLoss => "power-loss",
             Self::Freeze => "freeze",
             Self::CutRoutes => "cut-routes",

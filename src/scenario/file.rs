@@ -6,10 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::lines::Lines;
+use super::only::RunsIn;
 use super::path::KeyPath;
 use super::{
-    DiskSettings, Fault, NetworkSettings, Probe, Publishers, RaftSettings, ServerSettings,
-    StreamSettings,
+    DiskSettings, Fault, LiveSettings, NetworkSettings, Probe, Publishers, RaftSettings,
+    ServerSettings, StreamSettings,
 };
 use crate::units::Span;
 
@@ -22,6 +23,9 @@ pub struct Scenario {
     pub settings: Settings,
     /// Where each key stands, for errors that come later.
     pub(super) lines: Lines,
+    /// The world that it is read for, and the keys that it says for that one alone.
+    pub(super) runs_in: RunsIn,
+    pub(super) only: Vec<KeyPath>,
     /// What `--set` changed: the key, and the change as given.
     pub(super) changes: Vec<(KeyPath, String)>,
 }
@@ -66,7 +70,10 @@ pub struct Settings {
     pub network: Option<NetworkSettings>,
     /// The modelled RAFT; scenarios only.
     pub raft: Option<RaftSettings>,
-    /// What goes wrong; scenarios only.
+    /// How a live run is done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub live: Option<LiveSettings>,
+    /// What goes wrong.
     #[serde(default)]
     #[schemars(length(min = 0, max = 1000))]
     pub faults: Vec<Fault>,
@@ -98,6 +105,14 @@ pub struct Expect {
     /// Gaps seen by publishers.
     #[schemars(range(min = 0, max = 9_223_372_036_854_775_807_u64))]
     pub gaps: Option<u64>,
+    /// Gaps: at least so many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 9_223_372_036_854_775_807_u64))]
+    pub gaps_min: Option<u64>,
+    /// Gaps: at most so many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 9_223_372_036_854_775_807_u64))]
+    pub gaps_max: Option<u64>,
     /// Publishers that stalled.
     #[schemars(range(min = 0, max = 100_000))]
     pub stalls: Option<u64>,

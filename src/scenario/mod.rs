@@ -12,6 +12,8 @@ mod fault_checks;
 mod faults;
 mod file;
 mod lines;
+mod live;
+mod only;
 mod path;
 mod probe_checks;
 mod probes;
@@ -32,6 +34,8 @@ pub use error::InputError;
 
 pub use faults::{Fault, FaultAction, FaultPlace, FrameKind, RouteWay, ServerRole};
 pub use file::{Expect, ExpectedVerdict, Scenario, Settings};
+pub use live::LiveSettings;
+pub use only::RunsIn;
 pub use probes::{Probe, ProbeOperation};
 pub use publishers::{
     Arrival, ClientKind, Commit, GapWord, Gate, HeaderRule, Pause, PayloadSize, ProfileWord,

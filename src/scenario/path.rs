@@ -65,6 +65,16 @@ impl KeyPath {
             .all(|(mine, theirs)| mine == theirs)
     }
 
+    /// Whether it is `other`, or around it.
+    pub(super) fn is_around(&self, other: &Self) -> bool {
+        self.0.len() <= other.0.len() && self.meets(other)
+    }
+
+    /// The path of `below`, seen from this one.
+    pub(super) fn join(&self, below: &Self) -> Self {
+        Self(self.0.iter().chain(&below.0).cloned().collect())
+    }
+
     /// As `--set` takes it: `publishers.0.flow`.
     pub(super) fn dotted(&self) -> String {
         let steps: Vec<String> = self.0.iter().map(Step::dotted).collect();

@@ -12,6 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::check::{check_keys_written, check_settings};
 use super::error::{InputError, Problem};
 use super::lines::{Lines, line_at, value_and_lines};
+use super::only::{Merged, ONLY, RunsIn, merged};
 use super::path::KeyPath;
 use super::set;
 use super::shape::check_shape;
@@ -22,11 +23,19 @@ use super::{Scenario, Settings};
 const LARGEST_BYTES: u64 = 1 << 20;
 
 impl Scenario {
-    /// Reads and checks the file at `path`.
+    /// Reads and checks the file at `path`, as the simulator reads it.
     ///
     /// # Errors
     /// The file is missing, unreadable, not UTF-8 or above 1 MiB, or [`Scenario::parse`] refuses it.
     pub fn read(path: &str) -> Result<Self, InputError> {
+        Self::read_for(path, RunsIn::Sim)
+    }
+
+    /// Reads and checks the file at `path`, as it is read in this world.
+    ///
+    /// # Errors
+    /// As [`Scenario::read`].
+    pub fn read_for(path: &str, world: RunsIn) -> Result<Self, InputError> {
         let refuse = |message: String| InputError {
             file: shown_file(path),
             line: None,
@@ -44,7 +53,7 @@ impl Scenario {
             ));
         }
         match std::str::from_utf8(&bytes) {
-            Ok(text) => Self::parse(path, text),
+            Ok(text) => Self::parse_for(path, text, world),
             Err(error) => {
                 let line = 1 + bytes[..error.valid_up_to()]
                     .iter()
@@ -58,12 +67,21 @@ impl Scenario {
         }
     }
 
-    /// Parses and checks `text`; errors name `file`.
+    /// Parses and checks `text`, as the simulator reads it; errors name `file`.
     ///
     /// # Errors
     /// The text is not TOML, a key is unknown, missing or out of its range, or keys contradict each
     /// other. The error says which, where, and what is allowed.
     pub fn parse(file: &str, text: &str) -> Result<Self, InputError> {
+        Self::parse_for(file, text, RunsIn::Sim)
+    }
+
+    /// Parses and checks `text`, as it is read in this world; what it says for the other one alone is
+    /// checked, too.
+    ///
+    /// # Errors
+    /// As [`Scenario::parse`].
+    pub fn parse_for(file: &str, text: &str, world: RunsIn) -> Result<Self, InputError> {
         let file = shown_file(file);
         let document = toml_edit::Document::parse(text).map_err(|error| InputError {
             file: file.clone(),
@@ -71,15 +89,31 @@ impl Scenario {
             key: None,
             message: format!("is not valid TOML: {}", one_line(error.message())),
         })?;
-        let (value, lines) = value_and_lines(text, document.as_table())
+        let (mut base, lines) = value_and_lines(text, document.as_table())
             .map_err(|(problem, line)| problem.into_error(&file, Some(line)))?;
-        let settings = check_keys_written(&value)
-            .and_then(|()| settings_from(value))
-            .map_err(|problem| located(problem, &file, &lines))?;
+        let only = base.as_object_mut().and_then(|base| base.remove(ONLY));
+        let read_in = |world: RunsIn| {
+            let merged = merged(&base, only.as_ref(), world)
+                .map_err(|problem| located(problem, &file, &lines))?;
+            let keys = merged.keys;
+            let settings = check_keys_written(&merged.value)
+                .and_then(|()| settings_from(merged.value))
+                .map_err(|problem| Merged::in_file(&keys, world, problem))
+                .map_err(|problem| located(problem, &file, &lines))?;
+            Ok((settings, keys))
+        };
+        let (settings, keys) = read_in(world)?;
+        if only.is_some() {
+            for other in RunsIn::ALL.into_iter().filter(|other| *other != world) {
+                read_in(other)?;
+            }
+        }
         Ok(Self {
             file,
             settings,
             lines,
+            runs_in: world,
+            only: keys,
             changes: Vec::new(),
         })
     }
@@ -116,7 +150,8 @@ impl Scenario {
     /// Whether the file itself says `key`, a dotted path such as `stream.replicas`, rather than
     /// leave it at its default.
     pub fn says(&self, key: &str) -> bool {
-        self.lines.has(key)
+        let only = format!("{}.{key}", self.runs_in.path().dotted());
+        self.lines.has(key) || self.lines.has(&only)
     }
 
     /// A scenario that no file stands behind; errors name `file` and no line.
@@ -133,6 +168,8 @@ impl Scenario {
             file,
             settings,
             lines: Lines::default(),
+            runs_in: RunsIn::Sim,
+            only: Vec::new(),
             changes: Vec::new(),
         })
     }
@@ -142,7 +179,10 @@ impl Scenario {
         let mut changes = self.changes.iter().rev();
         match changes.find(|(path, _)| path.meets(&problem.path)) {
             Some((_, set)) => problem.into_error(&format!("{} with {set}", self.file), None),
-            None => located(problem, &self.file, &self.lines),
+            None => {
+                let problem = Merged::in_file(&self.only, self.runs_in, problem);
+                located(problem, &self.file, &self.lines)
+            }
         }
     }
 }

@@ -10,12 +10,44 @@ use std::sync::OnceLock;
 use serde_json::{Map, Value};
 
 use super::Settings;
+use super::only::{OF_BOTH, ONLY, RunsIn};
 
 /// Sections that only the simulator understands: a workload has none of them.
-pub(super) const SIMULATOR_SECTIONS: &[&str] = &["server", "disk", "network", "raft", "faults"];
+pub(super) const SIMULATOR_SECTIONS: &[&str] = &["server", "disk", "network", "raft"];
 
 /// The JSON Schema of a scenario file (`docs/scenario.schema.json`).
 pub fn scenario_schema() -> &'static Value {
+    static SCHEMA: OnceLock<Value> = OnceLock::new();
+    SCHEMA.get_or_init(|| {
+        let mut schema = settings_schema().clone();
+        let mut properties = schema["properties"].clone();
+        if let Some(properties) = properties.as_object_mut() {
+            properties.retain(|name, _| !OF_BOTH.contains(&name.as_str()));
+        }
+        let table = |description: &str, properties: Value| {
+            serde_json::json!({
+                "description": description, "type": "object",
+                "additionalProperties": false, "properties": properties,
+            })
+        };
+        let worlds = RunsIn::ALL.map(|world| {
+            let (word, said) = (world.word(), properties.clone());
+            (
+                word.to_owned(),
+                table("What is said for this world alone.", said),
+            )
+        });
+        let worlds = Value::from(Map::from_iter(worlds));
+        schema["properties"][ONLY] = table(
+            "What is said for one world alone, laid over the rest of the file there.",
+            worlds,
+        );
+        schema
+    })
+}
+
+/// The schema of what a file says in one of the worlds.
+pub(super) fn settings_schema() -> &'static Value {
     static SCHEMA: OnceLock<Value> = OnceLock::new();
     SCHEMA.get_or_init(|| {
         let mut schema = schemars::schema_for!(Settings).to_value();
@@ -32,6 +64,10 @@ pub fn workload_schema() -> Value {
     schema["title"] = "tidegate workload".into();
     schema["description"] = "A load shape for a live cluster.".into();
     if let Some(properties) = schema["properties"].as_object_mut() {
+        properties.retain(|name, _| !SIMULATOR_SECTIONS.contains(&name.as_str()));
+    }
+    let live = &mut schema["properties"][ONLY]["properties"][RunsIn::Live.word()];
+    if let Some(properties) = live["properties"].as_object_mut() {
         properties.retain(|name, _| !SIMULATOR_SECTIONS.contains(&name.as_str()));
     }
     keep_used_definitions(&mut schema);
@@ -112,8 +148,12 @@ mod tests {
             assert!(scenario_schema()["properties"].get(section).is_some());
             assert!(workload["properties"].get(section).is_none());
         }
-        assert!(workload["$defs"].get("FrameKind").is_none());
-        assert!(workload["$defs"].get("SizeRange").is_some());
+        let only = &workload["properties"][ONLY]["properties"];
+        for section in SIMULATOR_SECTIONS {
+            assert!(only["sim"]["properties"].get(section).is_some());
+            assert!(only["live"]["properties"].get(section).is_none());
+        }
+        assert!(workload["$defs"].get("FrameKind").is_some());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::error::Problem;
 use super::lines::value_and_lines;
 use super::path::{KeyPath, Step};
-use super::schema::{definition_name, scenario_schema};
+use super::schema::{definition_name, settings_schema};
 use super::shape::unknown;
 use super::shown::shown;
 
@@ -40,7 +40,7 @@ fn value_of(text: &str) -> Value {
 /// The place that `path` names, made where a table or an optional key is still absent.
 fn descend<'a>(file: &'a mut Value, path: &KeyPath) -> Result<&'a mut Value, Problem> {
     let mut here = KeyPath::root();
-    let mut schema = scenario_schema();
+    let mut schema = settings_schema();
     let mut value = file;
     for (position, step) in path.steps().iter().enumerate() {
         match step {
@@ -112,7 +112,7 @@ fn no_way(here: &KeyPath, path: &KeyPath, why: &str) -> Problem {
 
 fn resolved(schema: &'static Value) -> &'static Value {
     match schema.get("$ref").and_then(definition_name) {
-        Some(name) => resolved(&scenario_schema()["$defs"][name]),
+        Some(name) => resolved(&settings_schema()["$defs"][name]),
         None => schema,
     }
 }

@@ -7,14 +7,14 @@ use serde_json::{Map, Value};
 
 use super::error::Problem;
 use super::path::KeyPath;
-use super::schema::{definition_name, scenario_schema};
+use super::schema::{definition_name, settings_schema};
 use super::shown::shown;
 use crate::units::{BitRate, Bytes, Span};
 
 /// Checks a whole file.
 pub(super) fn check_shape(file: &Value) -> Result<(), Problem> {
     check_format(file)?;
-    let schema = scenario_schema();
+    let schema = settings_schema();
     walk(file, schema, schema, &KeyPath::root())
 }
 
@@ -36,7 +36,7 @@ fn walk(value: &Value, schema: &Value, bounds: &Value, path: &KeyPath) -> Result
         if let Some(quantity) = Quantity::named(name) {
             return check_quantity(value, quantity, bounds, path);
         }
-        return walk(value, &scenario_schema()["$defs"][name], bounds, path);
+        return walk(value, &settings_schema()["$defs"][name], bounds, path);
     }
     if let Some(choices) = schema["anyOf"].as_array() {
         let fitting = choices
@@ -125,7 +125,7 @@ pub(super) fn unknown(name: &str, known: &Map<String, Value>, path: &KeyPath) ->
 
 fn takes_tables(schema: &Value) -> bool {
     let name = schema.get("$ref").and_then(definition_name);
-    let schema = name.map_or(schema, |name| &scenario_schema()["$defs"][name]);
+    let schema = name.map_or(schema, |name| &settings_schema()["$defs"][name]);
     schema["type"] == "object"
 }
 
@@ -295,6 +295,11 @@ fn check_quantity(
     }
 }
 
+/// The problem of a value that ought to be a table.
+pub(super) fn not_a_table(value: &Value, path: &KeyPath) -> Problem {
+    Problem::new(path.clone(), format!("{} is not a table", found(value)))
+}
+
 fn unfit(value: &Value, schema: &Value, path: &KeyPath) -> Problem {
     let message = format!("{} is not {}", found(value), expected(schema));
     Problem::new(path.clone(), message)
@@ -316,7 +321,7 @@ fn expected(schema: &Value) -> String {
     if let Some(name) = schema.get("$ref").and_then(definition_name) {
         return match Quantity::named(name) {
             Some(quantity) => quantity.words().to_owned(),
-            None => expected(&scenario_schema()["$defs"][name]),
+            None => expected(&settings_schema()["$defs"][name]),
         };
     }
     if let Some(choices) = schema["anyOf"].as_array() {

@@ -4,6 +4,7 @@
 
 use serde_json::{Value, json};
 
+use super::schema::settings_schema;
 use super::*;
 use crate::machine::Time;
 use crate::units::{BitRate, Bytes, Span};
@@ -434,6 +435,14 @@ fn keys_that_contradict_each_other_are_refused() {
             "faults[0].until: is missing; action \"freeze\" needs its end",
         ),
         (
+            "[[faults]]\naction = \"rolling-restart\"\nfrom = \"1s\"",
+            "faults[0].down_for: is missing; say how long each server is down",
+        ),
+        (
+            "[[faults]]\naction = \"restart\"\nfrom = \"1s\"",
+            "faults[0].until: is missing; action \"restart\" needs its end",
+        ),
+        (
             "[[faults]]\naction = \"cut-routes\"\nfrom = \"1s\"",
             "faults[0].action: \"cut-routes\" needs a stream with replicas",
         ),
@@ -456,6 +465,10 @@ fn keys_that_contradict_each_other_are_refused() {
         (
             "[expect]\npings_min = 2\npings_max = 1",
             "expect.pings_min: 2 is above pings_max, 1",
+        ),
+        (
+            "[expect]\ngaps_min = 2\ngaps_max = 1",
+            "expect.gaps_min: 2 is above gaps_max, 1",
         ),
         (
             "[expect]\nerrors = [10208, 10209, 1]",
@@ -489,7 +502,7 @@ fn keys_that_contradict_each_other_are_refused() {
 
 /// Walks the schema and calls `visit` with the path and schema of each key, through `[0]` of lists.
 fn each_key(schema: &Value, path: &str, visit: &mut dyn FnMut(&str, &Value, &Value)) {
-    let root = scenario_schema();
+    let root = settings_schema();
     let resolve = |schema: &Value| match schema["$ref"].as_str() {
         Some(reference) => root["$defs"][&reference[8..]].clone(),
         None => schema.clone(),
@@ -522,7 +535,7 @@ fn roomy() -> Scenario {
 #[test]
 fn every_number_of_the_schema_is_held_to_its_range() {
     let mut seen = 0;
-    each_key(scenario_schema(), "", &mut |path, _, schema| {
+    each_key(settings_schema(), "", &mut |path, _, schema| {
         if !matches!(schema["type"].as_str(), Some("integer" | "number"))
             || path == "format"
             || schema.get("enum").is_some()
@@ -557,7 +570,7 @@ fn every_number_of_the_schema_is_held_to_its_range() {
 #[test]
 fn every_quantity_of_the_schema_is_held_to_its_range() {
     let mut seen = 0;
-    each_key(scenario_schema(), "", &mut |path, outer, inner| {
+    each_key(settings_schema(), "", &mut |path, outer, inner| {
         let name = outer["$ref"].as_str().unwrap_or_default();
         let beyond = match name {
             "#/$defs/Span" => "25h",
@@ -761,7 +774,7 @@ fn each_world_refuses_what_it_cannot_do() {
     for (section, place) in [
         (
             "[[faults]]\naction = \"cut\"\nfrom = \"0s\"",
-            "f.toml:4: faults: ",
+            "f.toml:5: faults[0].action: \"cut\" is for the simulator only; ",
         ),
         (
             "[server]\ndefects = [\"store-twice\"]",
@@ -775,6 +788,123 @@ fn each_world_refuses_what_it_cannot_do() {
         }
         assert!(modelled.check_simulatable(Lane::Event).is_ok());
     }
+}
+
+#[test]
+fn faults_of_processes_are_made_live_where_that_is_allowed() {
+    let parse = |more: &str| {
+        let text = format!("{SMALL}[stream]\nreplicas = 3\n{more}");
+        Scenario::parse_for("f.toml", &text, RunsIn::Live).unwrap()
+    };
+    let own = LiveServers::Own(3);
+    for fault in [
+        "action = \"kill\"",
+        "action = \"freeze\"\nuntil = \"2s\"",
+        "action = \"restart\"\nuntil = \"2s\"",
+        "action = \"rolling-restart\"\ndown_for = \"2s\"",
+    ] {
+        let file = parse(&format!("[[faults]]\nfrom = \"1s\"\n{fault}"));
+        assert_eq!(file.check_live(own, true), Ok(Vec::new()));
+        let error = file.check_live(LiveServers::Given, true).unwrap_err();
+        assert!(
+            error.message.contains("needs servers of our own"),
+            "{error}"
+        );
+    }
+    let fault = "[[faults]]\naction = \"step-down\"\nfrom = \"1s\"\n";
+    assert!(parse(fault).check_live(own, true).is_ok());
+    let error = parse(fault)
+        .check_live(LiveServers::Given, true)
+        .unwrap_err();
+    assert_eq!(error.key.as_deref(), Some("faults[0].action"));
+    assert!(
+        error.message.contains("allow_leader_changes = true"),
+        "{error}"
+    );
+    let allowed = parse(&format!("{fault}[live]\nallow_leader_changes = true\n"));
+    assert!(allowed.check_live(LiveServers::Given, true).is_ok());
+}
+
+#[test]
+fn a_world_reads_what_is_for_it_alone() {
+    let text = format!(
+        "{SMALL}flow = 7\n[stream]\nname = \"X\"\nreplicas = 3\n[[faults]]\naction = \"step-down\"\n\
+         from = \"1s\"\n[only.sim.network]\nlatency = \"3ms\"\n[only.live]\ntime_limit = \"9s\"\n\
+         stream = {{ replicas = 1 }}\n[[only.live.faults]]\naction = \"kill\"\nfrom = \"2s\"\n"
+    );
+    let read = |world| Scenario::parse_for("f.toml", &text, world).unwrap();
+    let (sim, live) = (read(RunsIn::Sim), read(RunsIn::Live));
+    assert_eq!(sim, Scenario::parse("f.toml", &text).unwrap());
+    assert_eq!(sim.settings.publishers, live.settings.publishers);
+    assert!(sim.settings.network.is_some() && live.settings.network.is_none());
+    assert_eq!(live.settings.time_limit.to_string(), "9s");
+    assert_eq!(sim.settings.time_limit.to_string(), "10m");
+    let stream = |file: &Scenario| {
+        (
+            file.settings.stream.name.clone(),
+            file.settings.stream.replicas,
+        )
+    };
+    assert_eq!(stream(&sim), ("X".to_owned(), 3));
+    assert_eq!(stream(&live), ("X".to_owned(), 1));
+    let actions = |file: &Scenario| {
+        file.settings
+            .faults
+            .iter()
+            .map(|it| it.action)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(actions(&sim), [FaultAction::StepDown]);
+    assert_eq!(actions(&live), [FaultAction::Kill]);
+    assert!(live.says("time_limit") && !sim.says("time_limit"));
+}
+
+#[test]
+fn what_is_wrong_for_one_world_is_named_there() {
+    for (more, expected) in [
+        (
+            "[only.simm]",
+            "f.toml:4: only.simm: unknown key; did you mean `sim`?",
+        ),
+        ("[only]\nlive = 1", "f.toml:5: only.live: 1 is not a table"),
+        (
+            "[only.live]\nabout = \"y\"",
+            "f.toml:5: only.live.about: is the same in both worlds; say it at the top of the file",
+        ),
+        (
+            "[only.live.stream]\nreplicas = 2",
+            "f.toml:5: only.live.stream.replicas: 2 is not allowed",
+        ),
+        (
+            "[only.live]\nflow = 1",
+            "f.toml:5: only.live.flow: unknown key",
+        ),
+        (
+            "[[only.live.faults]]\nfrom = \"1s\"",
+            "f.toml:4: only.live.faults[0].action: is missing",
+        ),
+        (
+            "[stream]\nname = \"a b\"\n[only.sim]\nseed = 3",
+            "f.toml:5: stream.name: ",
+        ),
+    ] {
+        for world in RunsIn::ALL {
+            let text = format!("{SMALL}{more}");
+            let error = Scenario::parse_for("f.toml", &text, world).unwrap_err();
+            let error = error.to_string();
+            assert!(error.starts_with(expected), "{more}: {error}");
+        }
+    }
+    let text = format!("{SMALL}[[only.live.faults]]\naction = \"cut\"\nfrom = \"1s\"");
+    let file = Scenario::parse_for("f.toml", &text, RunsIn::Live).unwrap();
+    let error = file
+        .check_live(LiveServers::Own(3), false)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with("f.toml:5: only.live.faults[0].action: "),
+        "{error}"
+    );
 }
 
 #[test]

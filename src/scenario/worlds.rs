@@ -144,14 +144,14 @@ impl Scenario {
 
     /// Whether a live run can do what this scenario asks for; gives notes on what it leaves out.
     ///
-    /// Faults and bugs switched on or off are made by the simulator alone: a live run would test nothing
-    /// that the file is about. The sections `[server]`, `[disk]` and `[network]` describe
+    /// Bugs switched on or off, and faults but those of processes, are made by the simulator alone, so a
+    /// live run of them would test nothing that the file is about. The sections `[server]`, `[disk]` and `[network]` describe
     /// surroundings. Servers of our own get what is a setting of theirs
     /// ([`SETTINGS_OF_REAL_SERVERS`]); of the rest the real surroundings take the place, and a note
     /// says so. `strict` refuses it, too.
     ///
     /// # Errors
-    /// The file has faults, or bugs switched on or off, or more replicas than there will be servers; or, with
+    /// The file has bugs switched on or off, or faults that are not made on such servers, or more replicas than there will be servers; or, with
     /// `strict`, something that is left out.
     pub fn check_live(
         &self,
@@ -164,17 +164,15 @@ impl Scenario {
             server.is_some_and(|server| !words(server).is_empty())
         };
         let simulated = [
-            (key("faults"), !settings.faults.is_empty()),
-            (key("server").key("defects"), has(|server| &server.defects)),
-            (
-                key("server").key("repaired"),
-                has(|server| &server.repaired),
-            ),
+            ("defects", has(|server| &server.defects)),
+            ("repaired", has(|server| &server.repaired)),
         ];
-        if let Some((path, _)) = simulated.into_iter().find(|(_, said)| *said) {
-            let message = "is for the simulator only; run this file with `tidegate sim`";
+        if let Some((word, _)) = simulated.into_iter().find(|(_, said)| *said) {
+            let message = "is for the simulator only; say it under [only.sim.server], or run this file with `tidegate sim`";
+            let path = key("server").key(word);
             return Err(self.refuse(Problem::new(path, message)));
         }
+        self.check_live_faults(servers)?;
         self.check_replicas(servers)?;
         let left_out = settings.left_out(servers);
         if let Some((path, keys)) = left_out.first().filter(|_| strict) {
@@ -186,6 +184,43 @@ impl Scenario {
             format!("[{path}] describes simulated surroundings{keys}; a live run leaves it out")
         };
         Ok(left_out.iter().map(note).collect())
+    }
+
+    /// Each fault is one that can be made on these servers.
+    fn check_live_faults(&self, servers: LiveServers) -> Result<(), InputError> {
+        let allowed = self.settings.live.as_ref();
+        let allowed = allowed.is_some_and(|live| live.allow_leader_changes);
+        for (index, fault) in self.settings.faults.iter().enumerate() {
+            let word = fault.action.word();
+            let message = match (fault.action, servers) {
+                (FaultAction::StepDown, LiveServers::Given) if !allowed => format!(
+                    "\"{word}\" makes servers that are not ours change leaders; say \
+                     allow_leader_changes = true under [live] if it may, or use --local 3"
+                ),
+                (FaultAction::StepDown, _) => continue,
+                (
+                    FaultAction::Kill
+                    | FaultAction::Restart
+                    | FaultAction::RollingRestart
+                    | FaultAction::Freeze,
+                    LiveServers::Own(_),
+                ) => continue,
+                (
+                    FaultAction::Kill
+                    | FaultAction::Restart
+                    | FaultAction::RollingRestart
+                    | FaultAction::Freeze,
+                    LiveServers::Given,
+                ) => format!("\"{word}\" needs servers of our own; use --local"),
+                _ => format!(
+                    "\"{word}\" is for the simulator only; say it under [[only.sim.faults]], or run \
+                     this file with `tidegate sim`"
+                ),
+            };
+            let path = key("faults").index(index).key("action");
+            return Err(self.refuse(Problem::new(path, message)));
+        }
+        Ok(())
     }
 
     fn check_replicas(&self, servers: LiveServers) -> Result<(), InputError> {

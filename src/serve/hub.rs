@@ -17,7 +17,7 @@ use super::ports::Ports;
 use super::tally::Tally;
 use crate::batch::fast::publisher::ControlFrame;
 use crate::event::{BatchNumber, DropCause, Event, Observer, PublisherId};
-use crate::fault::{Fate, Faults, TimedKind};
+use crate::fault::{Fate, Faults, Rolling, TimedKind};
 use crate::machine::{Machine as _, Sink, Time};
 use crate::modelled::{Modelled, draw};
 use crate::scenario::FrameKind;
@@ -38,6 +38,8 @@ pub struct Hub {
     cuts: Vec<CutState>,
     /// By the same numbers: the server that a fault befell.
     victims: Vec<Option<u8>>,
+    /// By the same numbers: how far a rolling restart is, and when its next step is due.
+    rolling: Vec<(Rolling, Time)>,
     links: Links,
     coin: Generator,
     /// Draws the spans that replicas wait for.
@@ -78,6 +80,7 @@ impl Hub {
         Self {
             cuts: vec![CutState::Ahead; faults.timed().len()],
             victims: vec![None; faults.timed().len()],
+            rolling: vec![(Rolling::default(), Time::NEVER); faults.timed().len()],
             front: Front::new(&server, options),
             server,
             faults,
@@ -251,10 +254,11 @@ impl Hub {
 
     /// When [`Hub::pass`] is wanted.
     pub fn due(&self) -> Time {
-        let cuts = self.faults.timed().iter().zip(&self.cuts);
-        let cuts = cuts.map(|(cut, state)| match state {
+        let states = self.cuts.iter().zip(&self.rolling);
+        let cuts = self.faults.timed().iter().zip(states);
+        let cuts = cuts.map(|(cut, (state, (_, next)))| match state {
             CutState::Ahead => cut.from,
-            CutState::On => cut.until,
+            CutState::On => cut.until.min(*next),
             CutState::Over => Time::NEVER,
         });
         let machines = self.server.due().min(self.front.due());
@@ -431,7 +435,8 @@ impl Hub {
         }
         let fate = self.faults.fate(publisher, kind);
         if let Some(fault) = fate.fault() {
-            self.tell(&Event::Fault { fault });
+            let server = None;
+            self.tell(&Event::Fault { fault, server });
         }
         fate
     }

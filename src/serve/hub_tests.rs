@@ -205,7 +205,7 @@ fn a_cut_closes_connections_and_keeps_out_who_comes() {
             .connect(Time::from_millis(2_000), ConnectionId(6), "127.0.0.1")
     );
     assert_eq!(
-        lab.told(|event| matches!(event, Event::Fault { fault: 0 })),
+        lab.told(|event| matches!(event, Event::Fault { fault: 0, .. })),
         [1_000]
     );
     assert_eq!(

@@ -68,6 +68,11 @@ impl Server {
         self.servers.home(connection)
     }
 
+    /// How many servers the cluster has.
+    pub const fn server_count(&self) -> u8 {
+        self.servers.up.len() as u8
+    }
+
     /// Whether a server of the cluster is up.
     pub fn is_up(&self, server: u8) -> bool {
         self.servers.up.get(usize::from(server)) == Some(&true)
@@ -96,6 +101,16 @@ impl Server {
             .find(|server| self.is_up(*server))
     }
 
+    /// Whether every server is up and every stream has a leader, whose replicas all have what it has
+    /// applied: as STREAM.INFO tells of peers that are `current` (`server/raft.go`, `Peers`).
+    pub fn is_healthy(&self) -> bool {
+        let is_current = |place: &Place| match place {
+            Place::Alone(_) => true,
+            Place::Group(group) => group.is_current(),
+        };
+        self.servers.up.iter().all(|up| *up) && self.places.iter().flatten().all(is_current)
+    }
+
     /// Something befalls a server of the cluster. Its clients are at once those of the next one that
     /// is up; whoever drives decides when they get there. Disks and routes have their troubles whether it
     /// is up or not. False: nothing happens, since there is no such server, or it was down already, or it
@@ -108,7 +123,9 @@ impl Server {
         out: &mut dyn Sink<Action>,
     ) -> bool {
         let happens = match what {
-            Disturbance::Kill | Disturbance::PowerLoss => self.servers.note(server, false),
+            Disturbance::Kill | Disturbance::Shutdown | Disturbance::PowerLoss => {
+                self.servers.note(server, false)
+            }
             Disturbance::Start => self.servers.note(server, true),
             Disturbance::Freeze(_) => self.is_up(server),
             _ => usize::from(server) < self.servers.up.len(),

@@ -13,6 +13,9 @@ use crate::raft::Restart;
 pub enum Disturbance {
     /// Its process ends at once: the disk keeps what was written, memory nothing.
     Kill,
+    /// Its process is asked to end: what it leads it hands over first, without a wait for anybody
+    /// (`server/server.go`, `Shutdown`: `stepdownRaftNodes` before all else).
+    Shutdown,
     /// Its machine loses power: the disk keeps what was synced.
     PowerLoss,
     /// It starts again.
@@ -35,6 +38,13 @@ pub enum Disturbance {
     SlowRoutes(Routes, Time),
     /// That is over.
     QuickenRoutes(Routes, Time),
+}
+
+impl Disturbance {
+    /// Whether it ends the process of a server.
+    pub const fn ends_process(self) -> bool {
+        matches!(self, Self::Kill | Self::Shutdown | Self::PowerLoss)
+    }
 }
 
 /// Some routes of a server.
@@ -123,7 +133,7 @@ impl Trouble {
     /// Takes note of what befalls its process or disk.
     pub(super) fn note(&mut self, what: Disturbance) {
         match what {
-            Disturbance::Kill => self.end(Restart::AfterKill),
+            Disturbance::Kill | Disturbance::Shutdown => self.end(Restart::AfterKill),
             Disturbance::PowerLoss => self.end(Restart::AfterPowerLoss),
             Disturbance::Start => self.down = None,
             Disturbance::Freeze(until) => self.frozen_until = self.frozen_until.max(until),

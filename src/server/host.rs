@@ -387,7 +387,7 @@ impl Host {
     pub(super) fn befall(&mut self, what: Disturbance, out: &mut dyn Sink<Action>) {
         self.trouble.get_or_insert_default().note(what);
         let writes = self.stream.writes_files() && !self.stream.is_replicated();
-        if matches!(what, Disturbance::Kill | Disturbance::PowerLoss) {
+        if what.ends_process() {
             self.end(out);
         } else if writes && self.turn_end != Time::NEVER {
             self.turn_end = self.write_end(self.turn_end, 0);

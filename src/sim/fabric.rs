@@ -318,7 +318,8 @@ impl<'a> Fabric<'a> {
         }
         let fate = self.faults.fate(publisher, kind);
         if let Some(fault) = fate.fault() {
-            self.tell(&Event::Fault { fault });
+            let server = None;
+            self.tell(&Event::Fault { fault, server });
         }
         fate
     }

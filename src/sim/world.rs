@@ -2,6 +2,8 @@
 //!
 //! Leans on `fabric` and `host`, and on the server model.
 
+mod faults;
+
 use std::sync::Arc;
 
 use super::SimError;
@@ -13,16 +15,14 @@ use super::queue::Next;
 use super::sink::ServerSink;
 use crate::batch::fast::publisher::ControlFrame;
 use crate::event::{BatchNumber, Event, Observer};
-use crate::fault::{Faults, TimedKind};
+use crate::fault::{Faults, Rolling};
 use crate::load::{PayloadContent, Plan};
 use crate::machine::{Machine, Sink, Time};
 use crate::modelled::Modelled;
 use crate::nats::Operation;
 use crate::scenario::{Lane, Settings};
 use crate::seed::Seed;
-use crate::server::api::ApiRequest;
-use crate::server::disturb::Disturbance;
-use crate::server::message::{ConnectionId, Control, Publish, ReplyTo};
+use crate::server::message::{Control, Publish, ReplyTo};
 use crate::server::{Action, Input, Server, Source};
 
 /// A world on its way.
@@ -40,6 +40,9 @@ pub struct World<'a> {
     stream: String,
     /// By number of the timed fault: which server it befell.
     victims: Vec<Option<u8>>,
+    /// By the same number: when that server starts again, and how far a rolling restart is.
+    back: Vec<Time>,
+    rolling: Vec<Rolling>,
     /// How long a client needs to be connected to another server.
     reconnect: Time,
     time_limit: Time,
@@ -135,6 +138,8 @@ impl<'a> World<'a> {
             done: 0,
             stream: settings.stream.name.clone(),
             victims: vec![None; timed.len()],
+            back: vec![Time::NEVER; timed.len()],
+            rolling: vec![Rolling::default(); timed.len()],
             reconnect: network.reconnect.0,
             time_limit,
             events: 0,
@@ -315,101 +320,6 @@ impl<'a> World<'a> {
             .filter_map(|(_, reply)| ControlFrame::of(reply))
             .any(|frame| waiting.is_released_by(&frame));
         !(on_links || in_server || answered)
-    }
-
-    /// The leader of the stream steps down.
-    fn step_down(&mut self) {
-        let request = ApiRequest::StepDown {
-            stream: self.stream.clone(),
-        };
-        self.serve(|server, now, sink| {
-            // Without a leader there is nothing to do.
-            let _ = server.call(now, &request, sink);
-        });
-    }
-
-    /// Something befalls a server; if it goes down, its clients look for another one.
-    fn befall(&mut self, index: usize, what: Disturbance) {
-        let Some(victim) = self.victims[index] else {
-            return;
-        };
-        let was_up = self.server.is_up(victim);
-        let clients: Vec<usize> = (0..self.clients)
-            .filter(|host| self.server.home(ConnectionId(*host as u32)) == victim)
-            .collect();
-        let mut happens = false;
-        self.serve(|server, now, sink| happens = server.befall(now, victim, what, sink));
-        if !happens {
-            self.victims[index] = None;
-        }
-        if was_up && !self.server.is_up(victim) {
-            let is_alone = self.server.home(ConnectionId(0)) == victim;
-            let free = if is_alone {
-                self.next_start()
-            } else {
-                self.fabric.now
-            };
-            for host in clients {
-                self.fabric.lose_server(host, free + self.reconnect);
-            }
-        }
-    }
-
-    /// When the first of the servers that are down starts again.
-    fn next_start(&self) -> Time {
-        let faults = self.fabric.faults.timed().iter().zip(&self.victims);
-        let down = faults.filter(|(fault, victim)| {
-            let is_end = matches!(
-                fault.kind,
-                TimedKind::Server(_, Disturbance::Kill | Disturbance::PowerLoss, _)
-            );
-            is_end
-                && fault.until > self.fabric.now
-                && victim.is_some_and(|one| !self.server.is_up(one))
-        });
-        let starts = down.map(|(fault, _)| fault.until);
-        starts.min().unwrap_or(Time::NEVER)
-    }
-
-    /// What befell a server is over.
-    fn recover(&mut self, index: usize, kind: TimedKind) {
-        if let (Some(victim), TimedKind::Server(_, _, Some(end))) = (self.victims[index], kind) {
-            self.serve(|server, now, sink| {
-                server.befall(now, victim, end, sink);
-            });
-        }
-    }
-
-    fn cut(&mut self, index: usize, begins: bool) {
-        let cut = self.fabric.faults.timed()[index];
-        let fault = cut.fault;
-        if !begins {
-            self.fabric.tell(&Event::Healed { fault });
-            return self.recover(index, cut.kind);
-        }
-        self.fabric.tell(&Event::Fault { fault });
-        if cut.kind == TimedKind::StepDown {
-            return self.step_down();
-        }
-        let publishers = self.hosts.len();
-        let end = Wake::Cut(index, false).index(self.clients);
-        self.fabric.queue.arm(end, cut.until);
-        if let TimedKind::Server(whom, what, _) = cut.kind {
-            self.victims[index] = whom.pick(&self.server);
-            return self.befall(index, what);
-        }
-        for host in 0..publishers {
-            if cut.publisher.is_some_and(|whose| whose.0 as usize != host) {
-                continue;
-            }
-            if cut.kind == TimedKind::Hold {
-                for lane in self.fabric.lanes_of(host) {
-                    self.fabric.queue.hold(lane, cut.until);
-                }
-            } else {
-                self.fabric.lose(host);
-            }
-        }
     }
 }
 

@@ -45,7 +45,10 @@ pub(super) fn of(result: &RunResult) -> Vec<Mark> {
 
 fn fault_marks(fault: &Fault, times: Option<&FaultTimes>, end: u64) -> Vec<Mark> {
     let name = name_of(fault);
-    let lasts = !matches!(fault.action, FaultAction::StepDown);
+    let lasts = !matches!(
+        fault.action,
+        FaultAction::StepDown | FaultAction::RollingRestart
+    );
     if let Some(from) = fault.from.filter(|_| lasts) {
         let from = from.0.as_nanos();
         if from > end {
@@ -114,6 +117,8 @@ pub(in crate::report) fn name_of(fault: &Fault) -> String {
         FaultAction::Cut => "link cut",
         FaultAction::Hold => "link held",
         FaultAction::Kill => "server killed",
+        FaultAction::Restart => "server restarted",
+        FaultAction::RollingRestart => "rolling restart",
         FaultAction::PowerLoss => "power loss",
         FaultAction::Freeze => "server frozen",
         FaultAction::CutRoutes => "routes cut",

@@ -5,7 +5,8 @@
 
 use super::{CutState, Hub};
 use crate::event::{Event, PublisherId};
-use crate::fault::TimedKind;
+use crate::fault::{Timed, TimedKind, Turn};
+use crate::machine::Time;
 use crate::server::api::ApiRequest;
 use crate::server::disturb::Disturbance;
 use crate::server::message::ConnectionId;
@@ -17,23 +18,13 @@ impl Hub {
             let cut = self.faults.timed()[index];
             if self.cuts[index] == CutState::Ahead && cut.from <= self.now {
                 self.cuts[index] = CutState::On;
-                self.tell(&Event::Fault { fault: cut.fault });
-                if cut.kind == TimedKind::StepDown {
-                    self.cuts[index] = CutState::Over;
-                    self.step_down();
-                    continue;
+                self.begin(index, cut);
+            }
+            if let TimedKind::Rolling(down_for) = cut.kind {
+                if self.cuts[index] == CutState::On && self.rolling[index].1 <= self.now {
+                    self.roll(index, down_for);
                 }
-                if cut.kind == TimedKind::Cut {
-                    for id in self.front.connection_ids() {
-                        if self.is_meant(cut.publisher, id) {
-                            self.reset(id);
-                        }
-                    }
-                }
-                if let TimedKind::Server(whom, what, _) = cut.kind {
-                    self.victims[index] = whom.pick(&self.server);
-                    self.befall(index, what);
-                }
+                continue;
             }
             if self.cuts[index] == CutState::On && cut.until <= self.now {
                 self.cuts[index] = CutState::Over;
@@ -45,6 +36,58 @@ impl Hub {
                 held.into_iter().for_each(|id| self.ports.wake(id));
             }
         }
+    }
+
+    fn begin(&mut self, index: usize, cut: Timed) {
+        if let TimedKind::Rolling(_) = cut.kind {
+            self.rolling[index].1 = self.now;
+            return;
+        }
+        let server = cut.kind.pick(&self.server);
+        let fault = cut.fault;
+        self.tell(&Event::Fault { fault, server });
+        match cut.kind {
+            TimedKind::StepDown => {
+                self.cuts[index] = CutState::Over;
+                self.step_down();
+            }
+            TimedKind::Cut => {
+                for id in self.front.connection_ids() {
+                    if self.is_meant(cut.publisher, id) {
+                        self.reset(id);
+                    }
+                }
+            }
+            TimedKind::Server(_, what, _) => {
+                self.victims[index] = server;
+                self.befall(index, what);
+            }
+            TimedKind::Hold | TimedKind::Rolling(_) => {}
+        }
+    }
+
+    /// The next step of a rolling restart.
+    fn roll(&mut self, index: usize, down_for: Time) {
+        let fault = self.faults.timed()[index].fault;
+        let (servers, healthy) = (self.server.server_count(), self.server.is_healthy());
+        let wait = match self.rolling[index].0.next(servers, down_for, healthy) {
+            Turn::Befall(server, what, wait) => {
+                self.victims[index] = Some(server);
+                if what == Disturbance::Shutdown {
+                    let server = Some(server);
+                    self.tell(&Event::Fault { fault, server });
+                }
+                self.befall(index, what);
+                wait
+            }
+            Turn::Wait(wait) => wait,
+            Turn::Over => {
+                self.cuts[index] = CutState::Over;
+                self.tell(&Event::Healed { fault });
+                Time::NEVER
+            }
+        };
+        self.rolling[index].1 = self.now + wait;
     }
 
     /// The connection of a client breaks.

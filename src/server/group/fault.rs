@@ -22,6 +22,15 @@ impl Group {
         self.leader().map(|(index, _)| index as u8)
     }
 
+    /// Whether somebody leads, and every replica has what the leader has applied.
+    pub(in crate::server) fn is_current(&self) -> bool {
+        self.leader().is_some_and(|(leader, _)| {
+            let applied = self.members[leader].applied;
+            let mut members = self.members.iter();
+            members.all(|member| member.node.log().last_index() >= applied)
+        })
+    }
+
     /// Something befalls the server of a replica.
     pub(in crate::server) fn befall(
         &mut self,
@@ -42,6 +51,7 @@ impl Group {
                     host.befall(what, out);
                 });
             }
+            Disturbance::Shutdown => self.shut_down(now, index, around, out),
             Disturbance::Start => self.start(now, index, around, out),
             Disturbance::Freeze(_)
             | Disturbance::SlowDisk(_)
@@ -113,7 +123,38 @@ impl Group {
         }
     }
 
+    /// The process of a replica is asked to end. A leader does so as soon as it has handed over: its
+    /// last words are under way then.
+    fn shut_down(
+        &mut self,
+        now: Time,
+        index: usize,
+        around: &Around<'_>,
+        out: &mut dyn Sink<Action>,
+    ) {
+        if self.leading() == Some(index as u8) && self.step_down(now, out).is_ok() {
+            self.ending = Some(index);
+        } else {
+            self.befall(now, index, Disturbance::Kill, around, out);
+        }
+    }
+
+    /// Ends a process that waited for this replica to have handed over.
+    pub(super) fn end_if_handed_over(
+        &mut self,
+        now: Time,
+        index: usize,
+        around: &Around<'_>,
+        out: &mut dyn Sink<Action>,
+    ) {
+        if self.ending == Some(index) && self.members[index].term.is_none() {
+            self.ending = None;
+            self.befall(now, index, Disturbance::Kill, around, out);
+        }
+    }
+
     fn start(&mut self, now: Time, index: usize, around: &Around<'_>, out: &mut dyn Sink<Action>) {
+        self.ending = self.ending.filter(|ending| *ending != index);
         let Some(how) = self.members[index].host.went_down() else {
             return;
         };

@@ -45,6 +45,8 @@ pub(super) struct Group {
     asked: Vec<(u8, Asked)>,
     /// What waits for a draw, in the order in which it was asked for.
     drawing: VecDeque<Awaited>,
+    /// The leader whose process ends as soon as it has handed over.
+    ending: Option<usize>,
     /// The stream as it was created.
     pristine: Stream,
     /// What comes up next, at hand because it is asked for at every turn.
@@ -116,6 +118,7 @@ impl Group {
             calls: VecDeque::new(),
             asked: Vec::new(),
             drawing: VecDeque::new(),
+            ending: None,
             pristine: stream.clone(),
             coming: None,
         };

@@ -211,6 +211,7 @@ impl Group {
                 RaftAction::Refused(_) => {}
             }
         }
+        self.end_if_handed_over(now, index, around, out);
     }
 
     fn write_cost(&self, index: usize, write: Write, model: &ServerModel) -> Time {

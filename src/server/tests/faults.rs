@@ -132,6 +132,40 @@ fn a_leader_that_is_killed_is_followed_by_another_after_an_election() {
     assert_eq!(ends(&lab), [2, 2, 2]);
 }
 
+#[test]
+fn a_leader_that_is_asked_to_end_hands_over_first() {
+    let mut lab = lab(|_| {});
+    lab.send(0, START, 1);
+    lab.befall(0, Disturbance::Shutdown);
+    assert!(!lab.server.is_up(0) && !lab.server.is_healthy());
+    lab.pass(Time::from_millis(50));
+    let leader = lab.server.leader();
+    assert!(matches!(leader, Some(1 | 2)), "{leader:?}");
+    assert_eq!(lab.leaders(), [None, leader], "without an election timer");
+    assert_eq!(std::mem::take(&mut lab.sent), ["0.1 ack 1/10"]);
+    lab.send(0, APPEND, 2);
+    assert_eq!(ends(&lab), [1, 2, 2], "it is gone");
+    lab.befall(0, Disturbance::Start);
+    assert!(!lab.server.is_healthy(), "it has not caught up");
+    lab.send(0, APPEND, 3);
+    lab.pass(Time::from_secs(2));
+    assert!(lab.server.is_healthy());
+    assert_eq!(ends(&lab), [3, 3, 3]);
+}
+
+#[test]
+fn a_follower_that_is_asked_to_end_ends() {
+    let mut lab = lab(|_| {});
+    lab.send(0, START, 1);
+    lab.befall(2, Disturbance::Shutdown);
+    lab.send(0, APPEND, 2);
+    assert_eq!((ends(&lab), lab.server.leader()), (vec![2, 2, 1], Some(0)));
+    lab.befall(2, Disturbance::Start);
+    lab.send(0, APPEND, 3);
+    lab.pass(Time::from_secs(2));
+    assert_eq!((ends(&lab), lab.leaders()), (vec![3, 3, 3], vec![]));
+}
+
 /// The old leader is alone: what it takes is never committed, and its successor's log replaces it.
 #[test]
 fn what_a_leader_takes_that_is_cut_off_is_lost() {

@@ -267,7 +267,8 @@ impl<'s, S: Substrate> World<'s, S> {
 
     fn begin(&mut self, cut: Timed) -> Result<(), SimError> {
         let now = self.shared.clock.now();
-        self.shared.log.push(now, Event::Fault { fault: cut.fault });
+        let (fault, server) = (cut.fault, None);
+        self.shared.log.push(now, Event::Fault { fault, server });
         for publisher in self.publishers_of(cut) {
             *self.stopped(publisher) += 1;
             let host = host_of(publisher);
