@@ -261,12 +261,8 @@ impl<E: Entry, S: State> Node<E, S> {
             leading.stored_at = now;
         }
         let previous = self.log.last();
-        let record = Arc::new(Record {
-            term: self.term,
-            commit: self.commit,
-            bytes: content.encoded_bytes(proposed_bytes),
-            content,
-        });
+        let record = Record::new(self.term, self.commit, content, proposed_bytes);
+        let record = Arc::new(record);
         self.store(Arc::clone(&record), out);
         self.broadcast(previous, Some(record), out);
         if self.settings.quorum() == 1 {

@@ -177,7 +177,7 @@ impl Group {
         // What is committed since is handed over after this.
         while next <= last.index.min(self.members[index].handed_over) {
             if let Some(record) = node.log().get(next) {
-                again.push((next, record.content.clone()));
+                again.push((next, record.clone()));
             }
             next = next.next();
         }

@@ -3,14 +3,15 @@
 //! Leans on `raft` and `stream::proposal`.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use super::calls::answer_call;
 use super::route::Between;
 pub(super) use super::snapshot::Snapshot;
-use super::told::lengthened;
+use super::told::word;
 use super::{Around, Awaited, Group};
 use crate::machine::{Machine as _, Sink, Time};
-use crate::raft::message::Content;
+use crate::raft::message::{Record, lengthened};
 use crate::raft::seam::Write;
 use crate::raft::{self, Entry, LogIndex, Node, NodeId, RaftEvent, Restart, Term};
 use crate::server::host::Host;
@@ -23,6 +24,10 @@ use crate::stream::{Stream, Surroundings};
 impl Entry for Proposal {
     fn bytes(&self) -> u64 {
         Self::bytes(self)
+    }
+
+    fn digest(&self) -> u64 {
+        word(self)
     }
 }
 
@@ -42,7 +47,7 @@ pub(super) struct Member {
     /// When the disk under the log is done; `NEVER` while it rests.
     pub(super) write_end: Time,
     /// Committed, and waiting to be applied.
-    pub(super) committed: VecDeque<(LogIndex, Content<Proposal>)>,
+    pub(super) committed: VecDeque<(LogIndex, Arc<Record<Proposal>>)>,
     /// When those in work are applied; `NEVER` while there are none.
     pub(super) apply_end: Time,
     /// So many of `committed` are in work.
@@ -181,10 +186,10 @@ impl Group {
                         .push_back(Awaited::Election(NodeId(index as u8)));
                     out.emit(Action::Draw(range));
                 }
-                RaftAction::Apply { index: at, content } => {
+                RaftAction::Apply { index: at, record } => {
                     self.tell(index, RaftEvent::Committed { index: at }, out);
                     let member = &mut self.members[index];
-                    member.committed.push_back((at, content));
+                    member.committed.push_back((at, record));
                     member.handed_over = at;
                     self.begin_apply(now, index);
                 }
@@ -229,9 +234,9 @@ impl Group {
             return;
         }
         member.applying = member.committed.len();
-        let contents = member.committed.iter().take(member.applying);
-        let entries: u64 = contents.map(|(_, one)| one.proposed().len() as u64).sum();
-        member.apply_end = now + Time::from_nanos(cost.as_nanos().saturating_mul(entries));
+        let records = member.committed.iter().take(member.applying);
+        let entries: usize = records.map(|(_, one)| one.content.proposed().len()).sum();
+        member.apply_end = now + Time::from_nanos(cost.as_nanos().saturating_mul(entries as u64));
     }
 
     pub(super) fn end_apply(
@@ -244,10 +249,10 @@ impl Group {
         let applying = std::mem::take(&mut self.members[index].applying);
         self.members[index].apply_end = Time::NEVER;
         for _ in 0..applying {
-            let Some((at, content)) = self.members[index].committed.pop_front() else {
+            let Some((at, record)) = self.members[index].committed.pop_front() else {
                 break;
             };
-            for (place, proposal) in content.proposed().iter().enumerate() {
+            for (place, proposal) in record.content.proposed().iter().enumerate() {
                 if (at, place) < self.members[index].stable {
                     continue;
                 }
@@ -258,7 +263,7 @@ impl Group {
                 }
             }
             let member = &mut self.members[index];
-            member.prefix = lengthened(member.prefix, &content);
+            member.prefix = lengthened(member.prefix, record.digest);
             member.processed = at;
             if !member.host.stream.is_gathering() {
                 member.applied = at;
