@@ -113,7 +113,7 @@ impl Server {
                     host.befall(what, out);
                 }
                 Some(Place::Group(_)) => {
-                    self.on_group(now, index as u32, out, |group, around, out| {
+                    self.on_group(index as u32, out, |group, around, out| {
                         group.befall(now, usize::from(server), what, around, out);
                         None
                     });

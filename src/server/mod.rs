@@ -7,6 +7,7 @@
 pub mod api;
 pub mod api_json;
 mod api_print;
+mod around;
 mod calls;
 mod cluster;
 pub mod disturb;
@@ -27,11 +28,12 @@ use crate::raft::{NodeId, RaftEvent, Range};
 use crate::stream::Stream;
 use crate::stream::subjects::{Subjects, matches};
 use api::{ApiAnswer, ApiCall, ApiFailure, ApiRequest};
+use around::Around;
 use cluster::Servers;
-use group::{Around, Group};
+use group::Group;
 use message::{Fact, Loss, Publish, Reply, ReplyTo, StreamNumber, SubjectId};
+use model::Switches;
 pub use model::{ClusterModel, Home, ServerDefect, ServerModel};
-use model::{Switches, surroundings};
 use place::{Coming, Place};
 use unanswered::{lost, unheard};
 
@@ -267,7 +269,7 @@ impl Server {
         let route = route.copied().unwrap_or(NOWHERE);
         match self.places.get_mut(route as usize) {
             Some(Some(Place::Alone(host))) => host.receive(now, publish, &self.model, out),
-            Some(Some(Place::Group(_))) => self.on_group(now, route, out, |group, around, out| {
+            Some(Some(Place::Group(_))) => self.on_group(route, out, |group, around, out| {
                 group.publish(now, publish, around, out);
                 None
             }),
@@ -285,7 +287,7 @@ impl Server {
                 let again = host.serve(now, source, &self.model, out);
                 self.choosing.extend(again.then_some((index, 0)));
             }
-            Some(Some(Place::Group(_))) => self.on_group(now, index, out, |group, around, out| {
+            Some(Some(Place::Group(_))) => self.on_group(index, out, |group, around, out| {
                 let again = group.serve(now, member, source, around, out);
                 again.then_some(member)
             }),
@@ -296,7 +298,7 @@ impl Server {
     /// The driver drew for the place that asked first.
     fn drawn(&mut self, now: Time, span: Time, out: &mut dyn Sink<Action>) {
         if let Some(index) = self.drawing.pop_front() {
-            self.on_group(now, index, out, |group, around, out| {
+            self.on_group(index, out, |group, around, out| {
                 group.drawn(now, span, around, out);
                 None
             });
@@ -309,9 +311,15 @@ impl Server {
         let Some(Some(Place::Alone(host))) = self.places.get_mut(index as usize) else {
             return;
         };
-        let mut around = surroundings(now, &self.model, self.switches, &self.subjects, elsewhere);
-        around.ingest_permille = host.ingest_permille(&self.model);
-        if host.end_turn(now, &around, &self.model, out) {
+        let around = Around {
+            model: &self.model,
+            switches: &self.switches,
+            subjects: &self.subjects,
+            servers: &self.servers,
+            elsewhere,
+        };
+        let surroundings = around.stream(now, host.ingest_permille(&self.model));
+        if host.end_turn(now, &surroundings, &self.model, out) {
             self.choosing.push_back((index, 0));
         }
     }
@@ -319,7 +327,6 @@ impl Server {
     /// Lets a group act; it says which of its loops has to choose.
     fn on_group(
         &mut self,
-        now: Time,
         index: u32,
         out: &mut dyn Sink<Action>,
         act: impl FnOnce(&mut Group, &Around<'_>, &mut dyn Sink<Action>) -> Option<u8>,
@@ -328,12 +335,12 @@ impl Server {
         let Some(Some(Place::Group(group))) = self.places.get_mut(index as usize) else {
             return;
         };
-        let (model, switches) = (&self.model, self.switches);
         let around = Around {
-            stream: surroundings(now, model, switches, &self.subjects, elsewhere),
-            model,
+            model: &self.model,
+            switches: &self.switches,
+            subjects: &self.subjects,
             servers: &self.servers,
-            idle_advisory: switches.fast.idle_advisory,
+            elsewhere,
         };
         let mut noted = Noted { draws: 0, out };
         let chooses = act(group, &around, &mut noted);
@@ -471,7 +478,7 @@ impl Machine for Server {
                     }
                 }
                 Due::At(index, Coming::Group) => {
-                    self.on_group(at, index, out, Group::wake);
+                    self.on_group(index, out, Group::wake);
                     if !self.drawing.is_empty() {
                         // The driver answers before anything else happens.
                         return;

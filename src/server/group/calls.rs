@@ -3,6 +3,8 @@
 //!
 //! Leans on `raft` and `stream::proposal`.
 
+use std::collections::VecDeque;
+
 use super::replica::Input;
 use super::{Around, Awaited, CHANCES, Group};
 use crate::machine::{Sink, Time};
@@ -12,6 +14,9 @@ use crate::server::Action;
 use crate::server::api::{ApiAnswer, ApiCall, ApiFailure};
 use crate::server::message::ReplyTo;
 use crate::stream::proposal::{CallResult, Called, Proposal};
+
+/// Calls whose proposals are on their way, in their order, with the replica that proposed them.
+pub(super) type Calls = VecDeque<(usize, ReplyTo, ApiCall)>;
 
 impl Group {
     /// The driver's draw, for what was asked for first.
@@ -74,13 +79,6 @@ impl Group {
         Ok(())
     }
 
-    /// The oldest call that this replica proposed.
-    pub(super) fn take_call(&mut self, leader: usize) -> Option<(ReplyTo, ApiCall)> {
-        let own = self.calls.iter().position(|(of, ..)| *of == leader)?;
-        let (_, to, call) = self.calls.remove(own)?;
-        Some((to, call))
-    }
-
     /// Nobody answers what this replica proposed.
     pub(super) fn forget_calls(&mut self, leader: usize) {
         self.calls.retain(|(of, ..)| *of != leader);
@@ -91,6 +89,13 @@ impl Group {
         let is_awake = self.members[leader.0].host.is_awake(now);
         is_awake.then_some(leader)
     }
+}
+
+/// The oldest call that this replica proposed.
+pub(super) fn take_call(calls: &mut Calls, leader: usize) -> Option<(ReplyTo, ApiCall)> {
+    let own = calls.iter().position(|(of, ..)| *of == leader)?;
+    let (_, to, call) = calls.remove(own)?;
+    Some((to, call))
 }
 
 fn unavailable() -> ApiFailure {

@@ -14,17 +14,17 @@ mod told;
 
 use std::collections::VecDeque;
 
-use super::api::ApiCall;
 use super::cluster::Servers;
 use super::host::Host;
 use super::message::{Fact, Loss, Publish, Reply, ReplyTo};
 use super::model::ClusterModel;
-use super::{Action, ServerModel, Source, lost, unheard};
+use super::{Action, Around, Source, lost, unheard};
 use crate::machine::{Machine as _, Sink, Time};
 use crate::nats::StreamSequence;
 use crate::net::link::Link;
 use crate::raft::{self, NodeId, Range, Term};
-use crate::stream::{Stream, Surroundings};
+use crate::stream::Stream;
+use calls::Calls;
 use replica::{Input, Member};
 use route::{Between, Route, Routed, home};
 
@@ -38,8 +38,7 @@ pub(super) struct Group {
     told_leader: Option<u8>,
     /// Up to here the facts of what is stored are told.
     told: StreamSequence,
-    /// Calls whose proposals are on their way, in their order, with the replica that proposed them.
-    calls: VecDeque<(usize, ReplyTo, ApiCall)>,
+    calls: Calls,
     /// What waits for a draw, in the order in which it was asked for.
     drawing: VecDeque<Awaited>,
     /// The stream as it was created.
@@ -62,14 +61,6 @@ const CHANCES: Range = Range {
     least: Time::ZERO,
     most: Time::from_secs(1),
 };
-
-/// What a group needs of the server model while it works.
-pub(super) struct Around<'a> {
-    pub(super) stream: Surroundings<'a>,
-    pub(super) model: &'a ServerModel,
-    pub(super) servers: &'a Servers,
-    pub(super) idle_advisory: bool,
-}
 
 /// What comes up in a group.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -273,13 +264,6 @@ impl Group {
     /// Handles the next thing that is due; the member whose loop has to choose, if one has.
     pub(super) fn wake(&mut self, around: &Around<'_>, out: &mut dyn Sink<Action>) -> Option<u8> {
         let (at, due) = self.coming?;
-        let around = &Around {
-            stream: Surroundings {
-                now: at,
-                ..around.stream
-            },
-            ..*around
-        };
         let chooses = match due {
             Due::Arrival(route) => {
                 self.arrive(at, route, around, out);
@@ -308,7 +292,7 @@ impl Group {
                 (index, chooses)
             }
             Due::Timers(index) => {
-                let advisory = around.idle_advisory;
+                let advisory = around.switches.fast.idle_advisory;
                 let chooses = self.on_host(at, index, around.servers, out, |host, out| {
                     host.expire(at, advisory, out);
                     host.look(at, around.model, out)
@@ -404,11 +388,8 @@ impl Group {
                 host.go_on(now, around.model, out)
             });
         }
-        let host = &self.members[index].host;
-        let surroundings = Surroundings {
-            ingest_permille: host.ingest_permille(around.model),
-            ..around.stream
-        };
+        let permille = self.members[index].host.ingest_permille(around.model);
+        let surroundings = around.stream(now, permille);
         let chooses = self.on_host(now, index, around.servers, out, |host, out| {
             host.end_turn(now, &surroundings, around.model, out)
         });
@@ -425,17 +406,29 @@ impl Group {
         out: &mut dyn Sink<Action>,
         act: impl FnOnce(&mut Host, &mut dyn Sink<Action>) -> R,
     ) -> R {
-        let count = self.members.len();
+        let (member, mut routed) = self.at_server(now, index, servers, out);
+        act(&mut member.host, &mut routed)
+    }
+
+    /// A replica, and what takes the effects of its host.
+    fn at_server<'a>(
+        &'a mut self,
+        now: Time,
+        index: usize,
+        servers: &'a Servers,
+        out: &'a mut dyn Sink<Action>,
+    ) -> (&'a mut Member, Routed<'a>) {
+        let replicas = self.members.len();
         let member = &mut self.members[index];
-        let mut routed = Routed {
+        let routed = Routed {
             now,
             index,
             leads: member.term.is_some(),
             servers,
-            routes: &mut self.routes[index * count..(index + 1) * count],
+            routes: &mut self.routes[index * replicas..(index + 1) * replicas],
             told: &mut self.told,
             out,
         };
-        act(&mut member.host, &mut routed)
+        (member, routed)
     }
 }

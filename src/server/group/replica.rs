@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::calls::answer_call;
+use super::calls::{answer_call, take_call};
 use super::route::Between;
 pub(super) use super::snapshot::Snapshot;
 use super::told::word;
@@ -17,7 +17,6 @@ use crate::raft::{self, Entry, LogIndex, Node, NodeId, RaftEvent, Restart, Term}
 use crate::server::host::Host;
 use crate::server::message::Loss;
 use crate::server::{Action, ServerModel, lost};
-use crate::stream::proposal::CallResult;
 pub(super) use crate::stream::proposal::Proposal;
 use crate::stream::{Stream, Surroundings};
 
@@ -248,27 +247,18 @@ impl Group {
     ) -> Option<u8> {
         let applying = std::mem::take(&mut self.members[index].applying);
         self.members[index].apply_end = Time::NEVER;
+        // Experiments with flow look at it, and nothing else does.
+        let host = &self.members[index].host;
+        let permille = around
+            .model
+            .flow_room
+            .map(|_| host.ingest_permille(around.model));
+        let surroundings = around.stream(now, permille.unwrap_or(0));
         for _ in 0..applying {
             let Some((at, record)) = self.members[index].committed.pop_front() else {
                 break;
             };
-            for (place, proposal) in record.content.proposed().iter().enumerate() {
-                if (at, place) < self.members[index].stable {
-                    continue;
-                }
-                self.apply(now, index, proposal, around, out);
-                let member = &mut self.members[index];
-                if !member.host.stream.is_gathering() {
-                    member.stable = (at, place + 1);
-                }
-            }
-            let member = &mut self.members[index];
-            member.prefix = lengthened(member.prefix, record.digest);
-            member.processed = at;
-            if !member.host.stream.is_gathering() {
-                member.applied = at;
-                member.stable = member.stable.max((at, APPLIED_WHOLLY));
-            }
+            self.apply(at, &record, index, &surroundings, around, out);
             self.tell_applied(at, index, out);
         }
         if self.members[index].host.stream.log().has_new_chunks() {
@@ -283,34 +273,43 @@ impl Group {
         chooses.then_some(index as u8)
     }
 
+    /// Applies an append entry, but for what the store has already.
     fn apply(
         &mut self,
-        now: Time,
+        at: LogIndex,
+        record: &Record<Proposal>,
         index: usize,
-        proposal: &Proposal,
+        surroundings: &Surroundings<'_>,
         around: &Around<'_>,
         out: &mut dyn Sink<Action>,
     ) {
-        let mut called: Option<CallResult> = None;
-        // Experiments with flow look at it, and nothing else does.
-        let host = &self.members[index].host;
-        let under_pressure = around.model.flow_room.map(|_| Surroundings {
-            ingest_permille: host.ingest_permille(around.model),
-            ..around.stream
-        });
-        let surroundings = under_pressure.as_ref().unwrap_or(&around.stream);
-        self.on_host(now, index, around.servers, out, |host, out| {
-            host.with_facts(out, |stream, mut effects| {
-                called = stream.apply(proposal, surroundings, &mut effects);
+        let mut calls = std::mem::take(&mut self.calls);
+        let now = surroundings.now;
+        let (member, mut routed) = self.at_server(now, index, around.servers, out);
+        for (place, proposal) in record.content.proposed().iter().enumerate() {
+            if (at, place) < member.stable {
+                continue;
+            }
+            let called = member.host.with_facts(&mut routed, |stream, mut effects| {
+                stream.apply(proposal, surroundings, &mut effects)
             });
-            false
-        });
-        if let Some(result) = called
-            && self.members[index].term.is_some()
-            && let Some((to, call)) = self.take_call(index)
-        {
-            answer_call(to, call, result, out);
+            if let Some(result) = called
+                && member.term.is_some()
+                && let Some((to, call)) = take_call(&mut calls, index)
+            {
+                answer_call(to, call, result, &mut routed);
+            }
+            if !member.host.stream.is_gathering() {
+                member.stable = (at, place + 1);
+            }
         }
+        member.prefix = lengthened(member.prefix, record.digest);
+        member.processed = at;
+        if !member.host.stream.is_gathering() {
+            member.applied = at;
+            member.stable = member.stable.max((at, APPLIED_WHOLLY));
+        }
+        self.calls = calls;
     }
 
     /// What a replica stored is in memory already where another one has the same.
@@ -354,7 +353,7 @@ impl Group {
         self.tell_rewound(index, out);
         self.on_host(now, index, around.servers, out, |host, out| {
             host.with_facts(out, |stream, mut effects| {
-                stream.lead(&around.stream, &mut effects);
+                stream.lead(&around.stream(now, 0), &mut effects);
             });
             host.look(now, around.model, out)
         });
