@@ -25,7 +25,7 @@ use crate::net::link::Link;
 use crate::raft::{self, NodeId, Range, Term};
 use crate::stream::Stream;
 use calls::Calls;
-use replica::{Input, Member};
+use replica::{Input, Member, RaftAction};
 use route::{Between, Route, Routed, home};
 
 /// All replicas of a stream.
@@ -41,6 +41,8 @@ pub(super) struct Group {
     calls: Calls,
     /// What waits for a draw, in the order in which it was asked for.
     drawing: VecDeque<Awaited>,
+    /// Room for what a replica wants done, kept from one time to the next.
+    wanted: Vec<RaftAction>,
     /// The stream as it was created.
     pristine: Stream,
     /// What comes up next, at hand because it is asked for at every turn.
@@ -101,6 +103,7 @@ impl Group {
             told_leader: None,
             calls: VecDeque::new(),
             drawing: VecDeque::new(),
+            wanted: Vec::new(),
             pristine: stream.clone(),
             coming: None,
         };
@@ -281,9 +284,9 @@ impl Group {
                 return None;
             }
             Due::Raft(index) => {
-                let mut actions = Vec::new();
-                self.members[index].node.wake(at, &mut actions);
-                self.take(at, index, actions, around, out);
+                self.on_node(at, index, around, out, |node, actions| {
+                    node.wake(at, actions)
+                });
                 return None;
             }
             Due::Applied(index) => return self.end_apply(at, index, around, out),

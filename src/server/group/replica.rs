@@ -31,7 +31,7 @@ impl Entry for Proposal {
 }
 
 pub(super) type Input = raft::Input<Proposal, Snapshot>;
-type RaftAction = raft::Action<Proposal, Snapshot>;
+pub(super) type RaftAction = raft::Action<Proposal, Snapshot>;
 
 /// One replica and its server.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -145,74 +145,89 @@ impl Group {
         around: &Around<'_>,
         out: &mut dyn Sink<Action>,
     ) {
-        let mut actions = Vec::new();
-        self.members[index].node.step(now, input, &mut actions);
-        self.take(now, index, actions, around, out);
+        self.on_node(now, index, around, out, |node, actions| {
+            node.step(now, input, actions);
+        });
     }
 
-    pub(super) fn take(
+    /// Lets the RAFT of a replica act, and does what it wants done.
+    pub(super) fn on_node(
         &mut self,
         now: Time,
         index: usize,
-        actions: Vec<RaftAction>,
+        around: &Around<'_>,
+        out: &mut dyn Sink<Action>,
+        act: impl FnOnce(&mut Node<Proposal, Snapshot>, &mut Vec<RaftAction>),
+    ) {
+        let mut actions = std::mem::take(&mut self.wanted);
+        act(&mut self.members[index].node, &mut actions);
+        for action in actions.drain(..) {
+            self.take(now, index, action, around, out);
+        }
+        self.wanted = actions;
+    }
+
+    fn take(
+        &mut self,
+        now: Time,
+        index: usize,
+        action: RaftAction,
         around: &Around<'_>,
         out: &mut dyn Sink<Action>,
     ) {
-        for action in actions {
-            match action {
-                RaftAction::Broadcast(message) => {
-                    self.broadcast(now, index, &Between::Raft(message));
-                }
-                RaftAction::Send { to, message } => {
-                    // What a route loses, RAFT asks for again.
-                    let _ = self.send(now, index, usize::from(to.0), Between::Raft(message));
-                }
-                RaftAction::Write(write) => {
-                    let cost = self.write_cost(index, write, around.model);
-                    let member = &mut self.members[index];
-                    let records = if member.host.stream.writes_files() {
-                        write.records
-                    } else {
-                        0
-                    };
-                    member.write_end = match write.files + records {
-                        0 => now + cost,
-                        writes => member.host.write_end(now + cost, writes),
-                    };
-                }
-                RaftAction::Draw(range) => {
-                    self.drawing
-                        .push_back(Awaited::Election(NodeId(index as u8)));
-                    out.emit(Action::Draw(range));
-                }
-                RaftAction::Apply { index: at, record } => {
-                    self.tell(index, RaftEvent::Committed { index: at }, out);
-                    let member = &mut self.members[index];
-                    member.committed.push_back((at, record));
-                    member.handed_over = at;
-                    self.begin_apply(now, index);
-                }
-                RaftAction::Restore { index: at, state } => {
-                    self.restore(index, at, &state, around);
-                    self.tell_applied(at, index, out);
-                    self.tell_processed(now, index, around, out);
-                }
-                RaftAction::Lead { term } => {
-                    self.tell(index, RaftEvent::Led { term }, out);
-                    self.lead(now, index, term, around, out);
-                }
-                RaftAction::SteppedDown { drained, .. } => {
-                    self.stepped_down(now, index, &drained, around, out);
-                }
-                RaftAction::Fact(fact) => {
-                    self.tell_fact(index, &fact, out);
-                    if let raft::Fact::Truncated { last } = fact {
-                        self.take_back(now, index, last, around);
-                    }
-                }
-                // Who is refused steps down or has done so: nothing in flight counts any more.
-                RaftAction::Refused(_) => {}
+        match action {
+            RaftAction::Broadcast(message) => {
+                self.broadcast(now, index, &Between::Raft(message));
             }
+            RaftAction::Send { to, message } => {
+                // What a route loses, RAFT asks for again.
+                let _ = self.send(now, index, usize::from(to.0), Between::Raft(message));
+            }
+            RaftAction::Write(write) => {
+                let cost = self.write_cost(index, write, around.model);
+                let member = &mut self.members[index];
+                let records = if member.host.stream.writes_files() {
+                    write.records
+                } else {
+                    0
+                };
+                member.write_end = match write.files + records {
+                    0 => now + cost,
+                    writes => member.host.write_end(now + cost, writes),
+                };
+            }
+            RaftAction::Draw(range) => {
+                self.drawing
+                    .push_back(Awaited::Election(NodeId(index as u8)));
+                out.emit(Action::Draw(range));
+            }
+            RaftAction::Apply { index: at, record } => {
+                self.tell(index, RaftEvent::Committed { index: at }, out);
+                let member = &mut self.members[index];
+                member.committed.push_back((at, record));
+                member.handed_over = at;
+                self.begin_apply(now, index);
+            }
+            RaftAction::Restore { index: at, state } => {
+                self.restore(index, at, &state, around);
+                self.tell_applied(at, index, out);
+                self.tell_processed(now, index, around, out);
+            }
+            RaftAction::Lead { term } => {
+                self.tell(index, RaftEvent::Led { term }, out);
+                self.lead(now, index, term, around, out);
+            }
+            RaftAction::SteppedDown { drained, .. } => {
+                self.stepped_down(now, index, &drained, around, out);
+            }
+            RaftAction::Fact(fact) => {
+                self.tell_fact(index, &fact, out);
+                if let raft::Fact::Truncated { last } = fact {
+                    self.take_back(now, index, last, around);
+                }
+            }
+            // Who is refused steps down or has done so: nothing in flight counts any more.
+            RaftAction::Refused(_) => {}
         }
     }
 
