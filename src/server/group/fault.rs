@@ -31,7 +31,7 @@ impl Group {
         around: &Around<'_>,
         out: &mut dyn Sink<Action>,
     ) {
-        if index >= self.members.len() {
+        if index >= self.servers() {
             return;
         }
         match what {
@@ -54,12 +54,12 @@ impl Group {
                 }
             }
             Disturbance::CutRoutes(routes) => {
-                for (from, to) in routes.ends(index, self.members.len()) {
+                for (from, to) in routes.ends(index, self.servers()) {
                     self.cut(from, to, Loss::RouteDown, out);
                 }
             }
             Disturbance::MendRoutes(routes) => {
-                for (from, to) in routes.ends(index, self.members.len()) {
+                for (from, to) in routes.ends(index, self.servers()) {
                     self.mend(now, from, to);
                 }
             }
@@ -81,7 +81,7 @@ impl Group {
         routes: Routes,
         mut act: impl FnMut(&mut super::route::Route),
     ) {
-        let count = self.members.len();
+        let count = self.servers();
         for (from, to) in routes.ends(index, count) {
             act(&mut self.routes[from * count + to]);
         }
@@ -92,7 +92,7 @@ impl Group {
     /// The process of a replica ends: what it had told others still reaches them, and then they see
     /// that their connection to it is closed.
     fn end(&mut self, now: Time, index: usize, out: &mut dyn Sink<Action>) {
-        let count = self.members.len();
+        let count = self.servers();
         let member = &mut self.members[index];
         let led = member.term.take().is_some();
         member.end();
@@ -116,7 +116,7 @@ impl Group {
             return;
         };
         self.members[index].host.befall(Disturbance::Start, out);
-        for from in (0..self.members.len()).filter(|from| *from != index) {
+        for from in (0..self.servers()).filter(|from| *from != index) {
             self.mend(now, from, index);
         }
         if how == Restart::AfterPowerLoss {
@@ -197,7 +197,7 @@ impl Group {
 
     /// One direction of a route goes down.
     fn cut(&mut self, from: usize, to: usize, loss: Loss, out: &mut dyn Sink<Action>) {
-        let count = self.members.len();
+        let count = self.servers();
         let route = &mut self.routes[from * count + to];
         route.cuts += 1;
         for (_, between) in route.under_way.drain(..) {
@@ -208,7 +208,7 @@ impl Group {
 
     /// One direction of a route is up again: a leader says once more what it wants.
     fn mend(&mut self, now: Time, from: usize, to: usize) {
-        let count = self.members.len();
+        let count = self.servers();
         let route = &mut self.routes[from * count + to];
         route.cuts = route.cuts.saturating_sub(1);
         if route.cuts == 0 {

@@ -5,6 +5,7 @@
 //! the same way. `replica` is what each does with RAFT, `route` what lies between two. Leans on `host`,
 //! `raft`, `stream::proposal` and `net::link`.
 
+mod agenda;
 mod calls;
 mod fault;
 mod replica;
@@ -24,6 +25,7 @@ use crate::nats::StreamSequence;
 use crate::net::link::Link;
 use crate::raft::{self, NodeId, Range, Term};
 use crate::stream::Stream;
+use agenda::{Coming, Due, Watched};
 use calls::Calls;
 use replica::{Input, Member, RaftAction};
 use route::{Between, Route, Routed, home};
@@ -31,9 +33,9 @@ use route::{Between, Route, Routed, home};
 /// All replicas of a stream.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Group {
-    members: Vec<Member>,
+    members: Watched<Member>,
     /// By sender and receiver.
-    routes: Vec<Route>,
+    routes: Watched<Route>,
     model: ClusterModel,
     told_leader: Option<u8>,
     /// Up to here the facts of what is stored are told.
@@ -45,8 +47,11 @@ pub(super) struct Group {
     wanted: Vec<RaftAction>,
     /// The stream as it was created.
     pristine: Stream,
-    /// What comes up next, at hand because it is asked for at every turn.
-    coming: Option<(Time, Due)>,
+    /// What comes up first at each server, and of those the first.
+    coming: Vec<Coming>,
+    next: Coming,
+    /// The routes to the first server, as [`agenda::inward`] has them.
+    inward: u64,
 }
 
 /// What a draw is for.
@@ -64,18 +69,6 @@ const CHANCES: Range = Range {
     most: Time::from_secs(1),
 };
 
-/// What comes up in a group.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Due {
-    Arrival(usize),
-    Thaw(usize),
-    Written(usize),
-    Applied(usize),
-    Raft(usize),
-    Turn(usize),
-    Timers(usize),
-}
-
 impl Group {
     /// The replicas of a new stream, the first of which leads at once.
     pub(super) fn new(
@@ -91,13 +84,14 @@ impl Group {
             sync_always: around.model.disk.syncs(),
             ..model.raft
         };
+        let count = usize::from(replicas);
         let members =
             (0..replicas).map(|id| Member::new(now, NodeId(id), stream.clone(), settings));
         let link = Link::new(model.latency, model.bits_per_second, u64::MAX);
         let route = Route::new(link);
         let mut group = Self {
-            members: members.collect(),
-            routes: vec![route; usize::from(replicas) * usize::from(replicas)],
+            members: Watched::new(members.collect()),
+            routes: Watched::new(vec![route; count * count]),
             model,
             told: StreamSequence(0),
             told_leader: None,
@@ -105,7 +99,9 @@ impl Group {
             drawing: VecDeque::new(),
             wanted: Vec::new(),
             pristine: stream.clone(),
-            coming: None,
+            coming: vec![Coming::NOTHING; count],
+            next: Coming::NOTHING,
+            inward: agenda::inward(count),
         };
         group.elect_first(now, around, out);
         group.look_ahead();
@@ -120,19 +116,20 @@ impl Group {
             of_all.unwrap_or(0)
         };
         let leader = self.leader().map(|(index, _)| index);
-        let index = leader.unwrap_or_else(|| best(&self.members));
+        let index = leader.unwrap_or_else(|| best(self.members.all()));
         &self.members[index].host.stream
     }
 
     /// The stream as each replica has it.
     #[cfg(test)]
     pub(super) fn replicas(&self) -> impl Iterator<Item = &Stream> {
-        self.members.iter().map(|member| &member.host.stream)
+        self.members.all().iter().map(|member| &member.host.stream)
     }
 
     /// The hosts of all replicas, in their order.
     pub(super) fn each_host(&mut self) -> impl Iterator<Item = &mut Host> {
-        self.members.iter_mut().map(|member| &mut member.host)
+        let members = self.members.all_mut().iter_mut();
+        members.map(|member| &mut member.host)
     }
 
     /// Batches registered at the leader: fast ones, and atomic ones.
@@ -142,7 +139,7 @@ impl Group {
     }
 
     pub(super) fn messages_inside(&self) -> impl Iterator<Item = &Publish> {
-        let hosts = self.members.iter();
+        let hosts = self.members.all().iter();
         let inside = hosts.flat_map(|member| member.host.messages_inside());
         let routed = self.under_way().filter_map(|between| match between {
             Between::Publish(publish) => Some(publish),
@@ -152,7 +149,7 @@ impl Group {
     }
 
     pub(super) fn answers_inside(&self) -> impl Iterator<Item = (&ReplyTo, &Reply)> {
-        let hosts = self.members.iter();
+        let hosts = self.members.all().iter();
         let inside = hosts.flat_map(|member| member.host.answers_inside());
         let routed = self.under_way().filter_map(|between| match between {
             Between::Answer(to, reply) => Some((to, reply)),
@@ -162,7 +159,7 @@ impl Group {
     }
 
     fn under_way(&self) -> impl Iterator<Item = &Between> {
-        let routes = self.routes.iter();
+        let routes = self.routes.all().iter();
         routes.flat_map(|route| route.under_way.iter().map(|(_, between)| between))
     }
 
@@ -170,7 +167,7 @@ impl Group {
     pub(super) fn is_busy(&self) -> bool {
         self.messages_inside().next().is_some()
             || self.answers_inside().next().is_some()
-            || self.members.iter().any(|member| {
+            || self.members.all().iter().any(|member| {
                 let load = member.node.lag();
                 member.host.is_busy()
                     || !member.committed.is_empty()
@@ -187,7 +184,7 @@ impl Group {
         around: &Around<'_>,
         out: &mut dyn Sink<Action>,
     ) {
-        let replicas = self.members.len();
+        let replicas = self.servers();
         let at = publish
             .reply
             .map_or(0, |to| home(around.servers, to, replicas));
@@ -240,7 +237,7 @@ impl Group {
 
     /// Who leads; of two, one of which has not heard of it yet, the newer.
     fn leader(&self) -> Option<(usize, Term)> {
-        let members = self.members.iter().enumerate();
+        let members = self.members.all().iter().enumerate();
         let leaders = members.filter_map(|(index, member)| Some((index, member.term?)));
         leaders.max_by_key(|(_, term)| *term)
     }
@@ -254,19 +251,9 @@ impl Group {
         }
     }
 
-    /// When [`Group::wake`] is wanted.
-    pub(super) fn due(&self) -> Time {
-        self.coming.map_or(Time::NEVER, |(at, _)| at)
-    }
-
-    /// Notes what comes up next: to be called after everything else that changes the group.
-    pub(super) fn look_ahead(&mut self) {
-        self.coming = self.next();
-    }
-
     /// Handles the next thing that is due; the member whose loop has to choose, if one has.
     pub(super) fn wake(&mut self, around: &Around<'_>, out: &mut dyn Sink<Action>) -> Option<u8> {
-        let (at, due) = self.coming?;
+        let (at, due) = self.next()?;
         let chooses = match due {
             Due::Arrival(route) => {
                 self.arrive(at, route, around, out);
@@ -306,54 +293,24 @@ impl Group {
         chooses.1.then_some(chooses.0 as u8)
     }
 
-    fn next(&self) -> Option<(Time, Due)> {
-        // Of two at the same moment, the one goes first that was due first.
-        let mut next: Option<((Time, Time), Due)> = None;
-        let mut offer = |host: &Host, at: Time, due: Due| {
-            let key = (host.awake(at), at);
-            if key.0 != Time::NEVER && next.is_none_or(|(earliest, _)| key < earliest) {
-                next = Some((key, due));
-            }
-        };
-        let count = self.members.len();
-        for (index, route) in self.routes.iter().enumerate() {
-            if let Some((at, _)) = route.under_way.front() {
-                offer(&self.members[index % count].host, *at, Due::Arrival(index));
-            }
-        }
-        for (index, member) in self.members.iter().enumerate() {
-            let host = &member.host;
-            offer(host, member.write_end, Due::Written(index));
-            offer(host, member.apply_end, Due::Applied(index));
-            offer(host, member.node.due(), Due::Raft(index));
-            offer(host, host.stream.due(), Due::Timers(index));
-            offer(host, host.turn_end(), Due::Turn(index));
-            offer(host, host.thaw(), Due::Thaw(index));
-        }
-        next.map(|((at, _), due)| (at, due))
-    }
-
     /// Sends something from one server to another.
     ///
     /// # Errors
     /// The route is down: it comes back.
     fn send(&mut self, now: Time, from: usize, to: usize, between: Between) -> Result<(), Between> {
-        let count = self.members.len();
-        match self.routes.get_mut(from * count + to) {
-            Some(route) => route.send(now, between),
-            None => Err(between),
-        }
+        let route = from * self.servers() + to;
+        self.routes[route].send(now, between)
     }
 
     fn broadcast(&mut self, now: Time, from: usize, between: &Between) {
-        for to in (0..self.members.len()).filter(|to| *to != from) {
+        for to in (0..self.servers()).filter(|to| *to != from) {
             // RAFT notices what is lost, and interest is told again.
             let _ = self.send(now, from, to, between.clone());
         }
     }
 
     fn arrive(&mut self, now: Time, route: usize, around: &Around<'_>, out: &mut dyn Sink<Action>) {
-        let count = self.members.len();
+        let count = self.servers();
         let (from, to) = (route / count, route % count);
         let Some((_, between)) = self.routes[route].under_way.pop_front() else {
             return;
@@ -421,14 +378,15 @@ impl Group {
         servers: &'a Servers,
         out: &'a mut dyn Sink<Action>,
     ) -> (&'a mut Member, Routed<'a>) {
-        let replicas = self.members.len();
+        let replicas = self.servers();
         let member = &mut self.members[index];
         let routed = Routed {
             now,
             index,
             leads: member.term.is_some(),
             servers,
-            routes: &mut self.routes[index * replicas..(index + 1) * replicas],
+            replicas,
+            routes: &mut self.routes,
             told: &mut self.told,
             out,
         };

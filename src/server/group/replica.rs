@@ -329,7 +329,7 @@ impl Group {
 
     /// What a replica stored is in memory already where another one has the same.
     fn share_log(&mut self, index: usize) {
-        let (before, rest) = self.members.split_at_mut(index);
+        let (before, rest) = self.members.all_mut().split_at_mut(index);
         if let Some((member, after)) = rest.split_first_mut() {
             let others = before.iter().chain(after.iter());
             let logs = others.map(|other| other.host.stream.log());
@@ -411,13 +411,13 @@ impl Group {
         let mut told: Vec<Action> = Vec::new();
         self.raft(now, 0, Input::Campaign, around, &mut told);
         while self.members[0].term.is_none() || self.under_way().next().is_some() {
-            for route in &mut self.routes {
+            for route in self.routes.all_mut() {
                 for (arrival, _) in &mut route.under_way {
                     *arrival = now;
                 }
                 route.link.reset(now);
             }
-            for member in &mut self.members {
+            for member in self.members.all_mut() {
                 if member.write_end != Time::NEVER {
                     member.write_end = now;
                 }
