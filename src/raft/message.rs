@@ -38,7 +38,7 @@ impl Position {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Content<E> {
     /// Proposals.
-    Proposed(Arc<[E]>),
+    Proposed(Box<[E]>),
     /// The first entry of a term. In nats-server it is the state of the peers (`switchToLeader`).
     NewTerm,
     /// Leadership goes to this replica (`StepDown`).
