@@ -125,10 +125,8 @@ impl Group {
             host.thaw(),
         ];
         let mut first = u64::MAX;
-        let mut place = servers * servers + server * KINDS;
-        for at in own {
+        for (place, at) in (servers * servers + server * KINDS..).zip(own) {
             first = first.min(Coming::rank(at, place));
-            place += 1;
         }
         for from in 0..servers {
             let route = from * servers + server;

@@ -272,7 +272,7 @@ impl Group {
             }
             Due::Raft(index) => {
                 self.on_node(at, index, around, out, |node, actions| {
-                    node.wake(at, actions)
+                    node.wake(at, actions);
                 });
                 return None;
             }
