@@ -29,6 +29,10 @@ impl Entry for Proposal {
     fn bytes(&self) -> u64 {
         u64::from(self.payload_bytes) + 60
     }
+
+    fn digest(&self) -> u64 {
+        self.reply
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -177,11 +181,12 @@ impl World {
                     node.step(self.now, Input::Drawn(span), &mut actions);
                     self.perform(id, actions);
                 }
-                Action::Apply { index, content } => {
-                    for entry in content.proposed() {
+                Action::Apply { index, record } => {
+                    let entries = record.content.proposed();
+                    for entry in entries {
                         self.seen[usize::from(id.0)] ^= entry.reply;
                     }
-                    self.applied[usize::from(id.0)] += content.proposed().len() as u64;
+                    self.applied[usize::from(id.0)] += entries.len() as u64;
                     processed = Some(index);
                 }
                 Action::Lead { term } => self.leads = Some((id, term)),

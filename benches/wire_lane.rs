@@ -1,5 +1,6 @@
 //! Speed and memory of the wire lane with the unmodified crate `jetstream-extra`, and beside it the
-//! same program over loopback sockets to a responder that does nothing but ack.
+//! same program over loopback sockets to a responder that does nothing but ack. Three replicas are
+//! measured with our own publishers, whose cost is small beside that of the servers.
 //!
 //! Prints a figure beside each target. Cases are interleaved over several rounds, and the best
 //! round counts: other work on the machine only ever makes a round slower. Leans on the library.
@@ -23,6 +24,7 @@ const PAYLOAD_BYTES: usize = 1_024;
 /// Publishers and messages of the case that is compared with sockets.
 const FEW: (u32, u32) = (10, 50_000);
 const MANY: (u32, u32) = (900, 200);
+const REPLICATED: (u32, u32) = (100, 2_000);
 const FLOW: u16 = 100;
 
 fn publishers((count, messages): (u32, u32)) -> String {
@@ -34,6 +36,16 @@ fn publishers((count, messages): (u32, u32)) -> String {
          [[publishers]]\nclient = \"jetstream-extra\"\ncount = {count}\nflow = {FLOW}\n\
          messages = {messages}\npayload = \"1KiB\"\n"
     )
+}
+
+/// Our own publishers, and three servers.
+fn replicated(load: (u32, u32)) -> String {
+    publishers(load)
+        .replace("\"jetstream-extra\"", "\"core\"")
+        .replace(
+            "[server]",
+            "[stream]\nreplicas = 3\n[raft]\napply_cost = \"300ns\"\n[server]",
+        )
 }
 
 /// Publishers that send one message and then rest for ten seconds.
@@ -163,8 +175,8 @@ fn answer(stream: &mut TcpStream, sid: &str, reply: &str) -> Result<(), Failure>
 }
 
 fn measure() -> Result<(), Failure> {
-    let mut best = [f64::INFINITY; 4];
-    let mut messages = [0; 2];
+    let mut best = [f64::INFINITY; 5];
+    let mut messages = [0; 3];
     for _ in 0..ROUNDS {
         let (published, seconds) = simulated(&publishers(FEW))?;
         messages[0] = published;
@@ -174,6 +186,9 @@ fn measure() -> Result<(), Failure> {
         messages[1] = published;
         best[2] = best[2].min(seconds);
         best[3] = best[3].min(simulated(&idle(100))?.1);
+        let (published, seconds) = simulated(&replicated(REPLICATED))?;
+        messages[2] = published;
+        best[4] = best[4].min(seconds);
     }
     println!(
         "{:<34} {:>12} {:>12} {:>8}",
@@ -182,6 +197,7 @@ fn measure() -> Result<(), Failure> {
     let rates = [
         ("10 publishers, flow 100", messages[0], best[0], 300e3),
         ("900 publishers, flow 1", messages[1], best[2], 60e3),
+        ("R3, 100 of our own publishers", messages[2], best[4], 100e3),
     ];
     for (name, messages, seconds, target) in rates {
         let rate = messages as f64 / seconds;

@@ -212,10 +212,9 @@ impl<E: Entry, S: State> Node<E, S> {
         self.is_new = false;
         self.write.records += 1;
         self.write.record_bytes += record.bytes;
-        let content = record.content.clone();
-        self.log.append(record);
+        self.log.append(Arc::clone(&record));
         let at = self.log.last();
-        self.fact(Fact::Stored { at, content }, out);
+        self.fact(Fact::Stored { at, record }, out);
     }
 
     /// Leadership is handed over: the target campaigns soon, and nothing puts it off.

@@ -134,7 +134,7 @@ impl<E: Entry> Leading<E> {
 
     /// Takes the next append entry's worth from the slice in work, with its bytes
     /// (`runAsLeader`): full is tested after an entry is added, so the last may overshoot.
-    fn cut(&mut self, batch_bytes: u64, batch_entries: u32) -> (Arc<[E]>, u64) {
+    fn cut(&mut self, batch_bytes: u64, batch_entries: u32) -> (Box<[E]>, u64) {
         let most = self.slice.min(batch_entries as usize);
         let (mut count, mut bytes) = (most, self.queue_bytes);
         if most < self.queue.len() || bytes >= batch_bytes {
@@ -146,8 +146,7 @@ impl<E: Entry> Leading<E> {
         }
         self.slice -= count;
         self.queue_bytes -= bytes;
-        let entries = Arc::from(&self.queue.make_contiguous()[..count]);
-        self.queue.drain(..count);
+        let entries = self.queue.drain(..count).collect();
         (entries, bytes - count as u64)
     }
 }
@@ -261,12 +260,8 @@ impl<E: Entry, S: State> Node<E, S> {
             leading.stored_at = now;
         }
         let previous = self.log.last();
-        let record = Arc::new(Record {
-            term: self.term,
-            commit: self.commit,
-            bytes: content.encoded_bytes(proposed_bytes),
-            content,
-        });
+        let record = Record::new(self.term, self.commit, content, proposed_bytes);
+        let record = Arc::new(record);
         self.store(Arc::clone(&record), out);
         self.broadcast(previous, Some(record), out);
         if self.settings.quorum() == 1 {

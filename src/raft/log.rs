@@ -229,6 +229,7 @@ mod tests {
                 commit: LogIndex(index.saturating_sub(2)),
                 content: Content::Proposed([index].into()),
                 bytes: 10,
+                digest: index,
             }));
         }
         log.set_written(false);

@@ -38,7 +38,7 @@ impl Position {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Content<E> {
     /// Proposals.
-    Proposed(Arc<[E]>),
+    Proposed(Box<[E]>),
     /// The first entry of a term. In nats-server it is the state of the peers (`switchToLeader`).
     NewTerm,
     /// Leadership goes to this replica (`StepDown`).
@@ -56,7 +56,7 @@ impl<E> Content<E> {
 
     /// Encoded size of an append entry that holds this, when the proposals in it have
     /// `proposed_bytes` in all.
-    pub(super) fn encoded_bytes(&self, proposed_bytes: u64) -> u64 {
+    fn encoded_bytes(&self, proposed_bytes: u64) -> u64 {
         let entries = match self {
             Self::Proposed(entries) => entries.len() as u64 * ENTRY_BYTES + proposed_bytes,
             // Ids of peers have eight bytes; a state of three peers is about as long as this.
@@ -65,6 +65,30 @@ impl<E> Content<E> {
         };
         APPEND_BYTES + entries
     }
+}
+
+impl<E: Entry> Content<E> {
+    fn digest(&self) -> u64 {
+        match self {
+            Self::Proposed(entries) => entries
+                .iter()
+                .fold(1, |digest, entry| lengthened(digest, entry.digest())),
+            Self::NewTerm => 2,
+            Self::Transfer(to) => lengthened(3, u64::from(to.0)),
+        }
+    }
+}
+
+/// A digest of all that `digest` is of, and `word` behind it.
+pub const fn lengthened(digest: u64, word: u64) -> u64 {
+    (digest ^ word)
+        .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        .rotate_left(29)
+}
+
+/// A digest as events carry it.
+pub const fn short(digest: u64) -> u32 {
+    (digest ^ digest >> 32) as u32
 }
 
 /// An append entry on disk: kept as it was sent. Replicas share it.
@@ -78,6 +102,21 @@ pub struct Record<E> {
     pub content: Content<E>,
     /// Encoded size.
     pub bytes: u64,
+    /// Of what it holds: made once, for all replicas that store and apply it.
+    pub digest: u64,
+}
+
+impl<E: Entry> Record<E> {
+    /// An append entry, whose proposals have `proposed_bytes` in all.
+    pub fn new(term: Term, commit: LogIndex, content: Content<E>, proposed_bytes: u64) -> Self {
+        Self {
+            term,
+            commit,
+            bytes: content.encoded_bytes(proposed_bytes),
+            digest: content.digest(),
+            content,
+        }
+    }
 }
 
 /// Names one catch-up of one follower, as the inbox does in nats-server (`createCatchup`).

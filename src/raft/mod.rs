@@ -76,6 +76,9 @@ impl fmt::Display for NodeId {
 pub trait Entry: Clone + Eq + Hash + fmt::Debug {
     /// Encoded size, which counts towards [`Settings::batch_bytes`] and on links and disks.
     fn bytes(&self) -> u64;
+
+    /// What tells it from other entries, in a word.
+    fn digest(&self) -> u64;
 }
 
 /// What the layer above puts into a snapshot to stand for everything that it has applied.

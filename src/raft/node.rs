@@ -5,6 +5,7 @@
 //! it is held back until [`Input::Written`], and inputs wait meanwhile. Leans on the rest of `raft`.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use super::catchup::Catchup;
 use super::leader::Leading;
@@ -377,11 +378,11 @@ impl<E: Entry, S: State> Node<E, S> {
             let Some(record) = self.log.get(next) else {
                 return;
             };
-            let content = record.content.clone();
+            let record = Arc::clone(record);
             self.commit = next;
             let apply = Action::Apply {
                 index: next,
-                content,
+                record,
             };
             self.emit(apply, out);
         }

@@ -3,7 +3,9 @@
 //! ARCHITECTURE.md, "A replica of a group", says what a stream has to do with each. Leans on the
 //! words of `raft`.
 
-use super::message::{Content, Message, Position};
+use std::sync::Arc;
+
+use super::message::{Message, Position, Record};
 use super::{LogIndex, NodeId, Range, Term};
 use crate::machine::Time;
 
@@ -131,8 +133,8 @@ pub enum Action<E, S> {
     Apply {
         /// Its place.
         index: LogIndex,
-        /// What it holds.
-        content: Content<E>,
+        /// It.
+        record: Arc<Record<E>>,
     },
     /// The layer above takes over this state, forgets what it has of its own, and answers
     /// [`Input::Processed`].
@@ -179,8 +181,8 @@ pub enum Fact<E> {
     Stored {
         /// Its place.
         at: Position,
-        /// What it holds.
-        content: Content<E>,
+        /// It.
+        record: Arc<Record<E>>,
     },
     /// The log ends here: what came after it is gone.
     Truncated {

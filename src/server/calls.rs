@@ -9,7 +9,6 @@ use super::api::{
     StoredMessage, StreamInfo, Which,
 };
 use super::host::Host;
-use super::model::surroundings;
 use super::{Action, Around, Group, Place, Server};
 use crate::batch::message::{ReplyTo, StreamNumber, SubjectId};
 use crate::machine::{Sink, Time};
@@ -106,14 +105,12 @@ impl Server {
         if stream.config().num_replicas <= 1 {
             return Place::Alone(Box::new(Host::new(stream)));
         }
-        let (model, switches) = (&self.model, self.switches);
-        let elsewhere = self.elsewhere(index);
         let around = Around {
-            stream: surroundings(now, model, switches, &self.subjects, elsewhere),
-            model,
+            model: &self.model,
+            switches: &self.switches,
+            subjects: &self.subjects,
             servers: &self.servers,
-            idle_advisory: switches.fast.idle_advisory,
-            refusals_are_silent: switches.refusals_are_silent,
+            elsewhere: self.elsewhere(index),
         };
         Place::Group(Box::new(Group::new(now, &stream, &around, out)))
     }

@@ -7,6 +7,7 @@
 pub mod api;
 pub mod api_json;
 mod api_print;
+mod around;
 mod calls;
 mod cluster;
 mod desk;
@@ -29,12 +30,13 @@ use crate::raft::{NodeId, RaftEvent, Range};
 use crate::stream::Stream;
 use crate::stream::subjects::{Subjects, matches};
 use api::{ApiAnswer, ApiCall, ApiFailure, ApiRequest};
+use around::Around;
 use cluster::Servers;
 use desk::{Asked, Desk};
-use group::{Around, Group};
+use group::Group;
 use message::{Fact, Loss, Publish, Reply, ReplyTo, StreamNumber, SubjectId};
+use model::Switches;
 pub use model::{ClusterModel, Home, ServerDefect, ServerModel};
-use model::{Switches, surroundings};
 use place::{Coming, Place};
 use requests::Later;
 use unanswered::{lost, unheard};
@@ -313,9 +315,15 @@ impl Server {
         let Some(Some(Place::Alone(host))) = self.places.get_mut(index as usize) else {
             return;
         };
-        let mut around = surroundings(now, &self.model, self.switches, &self.subjects, elsewhere);
-        around.ingest_permille = host.ingest_permille(&self.model);
-        if host.end_turn(now, &around, &self.model, out) {
+        let around = Around {
+            model: &self.model,
+            switches: &self.switches,
+            subjects: &self.subjects,
+            servers: &self.servers,
+            elsewhere,
+        };
+        let surroundings = around.stream(now, host.ingest_permille(&self.model));
+        if host.end_turn(now, &surroundings, &self.model, out) {
             self.choosing.push_back((index, 0));
         }
     }
@@ -332,13 +340,12 @@ impl Server {
         let Some(Some(Place::Group(group))) = self.places.get_mut(index as usize) else {
             return;
         };
-        let (model, switches) = (&self.model, self.switches);
         let around = Around {
-            stream: surroundings(now, model, switches, &self.subjects, elsewhere),
-            model,
+            model: &self.model,
+            switches: &self.switches,
+            subjects: &self.subjects,
             servers: &self.servers,
-            idle_advisory: switches.fast.idle_advisory,
-            refusals_are_silent: switches.refusals_are_silent,
+            elsewhere,
         };
         let mut noted = Noted { draws: 0, out };
         let chooses = act(group, &around, &mut noted);

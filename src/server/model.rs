@@ -4,18 +4,15 @@
 
 use std::collections::BTreeSet;
 
-use crate::batch::atomic::staging::{Rules, StagingDefects};
+use crate::batch::atomic::staging::StagingDefects;
 use crate::batch::fast::flow::{EvenShare, Policy, Room, ShareOfRoom};
 use crate::batch::fast::ingest::BatchDefects;
-use crate::batch::limits::Limits;
 use crate::machine::Time;
 use crate::nats::version::ServerVersion;
 use crate::net::disk::Disk;
 use crate::raft;
-use crate::stream::Surroundings;
 use crate::stream::atomic::AtomicDefects;
 use crate::stream::note::ReplicaDefects;
-use crate::stream::subjects::Subjects;
 
 /// What the modelled server is like.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -342,42 +339,5 @@ impl Switches {
             store_twice: has(ServerDefect::StoreTwice),
             plain_size_late: has(ServerDefect::PlainSizeLate),
         }
-    }
-}
-
-/// What a stream has to know of the server around it, but for its own ingest queue.
-pub(super) fn surroundings<'a>(
-    now: Time,
-    model: &ServerModel,
-    switches: Switches,
-    subjects: &'a Subjects,
-    (fast, atomic): (u32, u32),
-) -> Surroundings<'a> {
-    Surroundings {
-        now,
-        subjects,
-        api_level: model.version.api_level(),
-        limits: Limits {
-            per_stream: model.batches_per_stream,
-            per_server: model.batches_per_server,
-            elsewhere: fast,
-        },
-        staging: Rules {
-            limits: Limits {
-                per_stream: model.atomic_batches_per_stream,
-                per_server: model.atomic_batches_per_server,
-                elsewhere: atomic,
-            },
-            messages_max: u64::from(model.atomic_batch_messages),
-            defects: switches.staging,
-        },
-        atomic_defects: switches.atomic,
-        policy: model.flow_policy(),
-        ingest_permille: 0,
-        defects: switches.fast,
-        store_twice: switches.store_twice,
-        plain_size_late: switches.plain_size_late,
-        last_id_leaks: switches.last_id_leaks,
-        replica_defects: switches.replicas,
     }
 }

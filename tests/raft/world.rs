@@ -4,10 +4,11 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
 
 use tidegate::judge::raft::{RaftEvent, RaftFindings, RaftJudges};
 use tidegate::machine::{Machine, Time};
-use tidegate::raft::message::{Channel, Content, Message as Said};
+use tidegate::raft::message::{Channel, Message as Said, Record, lengthened, short};
 use tidegate::raft::{Action, Entry, Fact, Input, LogIndex, Node, NodeId, Restart, State, Term};
 use tidegate::seed::Seed;
 
@@ -28,6 +29,10 @@ impl Entry for Message {
     fn bytes(&self) -> u64 {
         u64::from(self.bytes)
     }
+
+    fn digest(&self) -> u64 {
+        self.number
+    }
 }
 
 /// All that was applied, in one word.
@@ -44,30 +49,10 @@ impl State for Applied {
 }
 
 impl Applied {
-    fn apply(&mut self, content: &Content<Message>) {
-        self.messages += content.proposed().len() as u64;
-        self.digest = mix(self.digest, digest(content));
+    fn apply(&mut self, record: &Record<Message>) {
+        self.messages += record.content.proposed().len() as u64;
+        self.digest = lengthened(self.digest, record.digest);
     }
-}
-
-const fn mix(digest: u64, word: u64) -> u64 {
-    (digest ^ word)
-        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        .rotate_left(29)
-}
-
-fn digest(content: &Content<Message>) -> u64 {
-    match content {
-        Content::Proposed(messages) => messages
-            .iter()
-            .fold(1, |sum, message| mix(sum, message.number)),
-        Content::NewTerm => 2,
-        Content::Transfer(to) => mix(3, u64::from(to.0)),
-    }
-}
-
-const fn short(digest: u64) -> u32 {
-    (digest ^ digest >> 32) as u32
 }
 
 /// What the layer above a replica does.
@@ -84,7 +69,7 @@ struct Layer {
 
 #[derive(Debug)]
 enum Work {
-    Apply(LogIndex, Content<Message>),
+    Apply(LogIndex, Arc<Record<Message>>),
     Restore(LogIndex, Applied),
 }
 
@@ -542,9 +527,9 @@ impl World {
                 Action::Send { to, message } => self.transmit(node, to, message),
                 Action::Write(write) => self.write(node, write),
                 Action::Draw(range) => draw = Some(range),
-                Action::Apply { index, content } => {
+                Action::Apply { index, record } => {
                     self.judge(node, &RaftEvent::Committed { index });
-                    self.give(node, Work::Apply(index, content));
+                    self.give(node, Work::Apply(index, record));
                 }
                 Action::Restore { index, state } => self.give(node, Work::Restore(index, state)),
                 Action::Lead { term } => {
@@ -578,16 +563,17 @@ impl World {
                 self.counts.elections += 1;
                 RaftEvent::Elected { term }
             }
-            Fact::Stored { at, ref content } => {
+            Fact::Stored { at, ref record } => {
                 if self.judges.is_none() {
                     return;
                 }
-                let checked = content.proposed().iter().map(|message| message.checked_in);
+                let messages = record.content.proposed().iter();
+                let checked = messages.map(|message| message.checked_in);
                 RaftEvent::Stored {
                     index: at.index,
                     term: at.term,
                     checked_in: checked.min().unwrap_or_default(),
-                    content: short(digest(content)),
+                    content: short(record.digest),
                 }
             }
             Fact::Truncated { last } => {
@@ -714,8 +700,8 @@ impl World {
         for _ in 0..count {
             let layer = &mut self.hosts[usize::from(node.0)].layer;
             match layer.queue.pop_front() {
-                Some(Work::Apply(index, content)) => {
-                    layer.state.apply(&content);
+                Some(Work::Apply(index, record)) => {
+                    layer.state.apply(&record);
                     reached = index;
                 }
                 Some(Work::Restore(index, state)) => {

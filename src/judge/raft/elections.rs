@@ -26,6 +26,7 @@ impl RaftJudge for OneVotePerTerm {
     const NAME: &'static str = "one-vote-per-term";
     const RULE: &'static str = "RAFT, 5.2: a server votes for at most one candidate in a term";
 
+    #[inline]
     fn see(&mut self, node: NodeId, event: &RaftEvent, _: &View, bench: &mut RaftBench<'_>) {
         if let RaftEvent::Voted { term, candidate } = *event {
             let last = &mut self.last[usize::from(node.0)];
@@ -52,6 +53,7 @@ impl RaftJudge for OneLeaderPerTerm {
     const NAME: &'static str = "one-leader-per-term";
     const RULE: &'static str = "RAFT, figure 3, Election Safety: a term has at most one leader";
 
+    #[inline]
     fn see(&mut self, node: NodeId, event: &RaftEvent, _: &View, bench: &mut RaftBench<'_>) {
         if let RaftEvent::Elected { term } = *event
             && let Some(other) = self.leaders.insert(term, node)
@@ -70,6 +72,7 @@ impl RaftJudge for LeadersHaveWhatIsCommitted {
     const RULE: &'static str =
         "RAFT, figure 3, Leader Completeness: committed entries are in the logs of later leaders";
 
+    #[inline]
     fn see(&mut self, node: NodeId, event: &RaftEvent, view: &View, bench: &mut RaftBench<'_>) {
         if let RaftEvent::Elected { term } = *event {
             let log = view.replica(node);
@@ -98,6 +101,7 @@ impl RaftJudge for LeadsAfterItsFirstEntry {
     const RULE: &'static str =
         "raft.go, switchToLeader: leadership is told when the first entry of the term is processed";
 
+    #[inline]
     fn see(&mut self, node: NodeId, event: &RaftEvent, view: &View, bench: &mut RaftBench<'_>) {
         if let RaftEvent::Led { term } = *event {
             let replica = view.replica(node);

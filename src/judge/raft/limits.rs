@@ -27,6 +27,7 @@ impl RaftJudge for OverrunLeadersStepDown {
     const RULE: &'static str =
         "raft.go, isLeaderOverrun: at most twice the limit is uncommitted or unapplied at a leader";
 
+    #[inline]
     fn see(&mut self, node: NodeId, event: &RaftEvent, view: &View, bench: &mut RaftBench<'_>) {
         if let RaftEvent::Stored { index, term, .. } = *event {
             let replica = view.replica(node);
@@ -52,6 +53,7 @@ impl RaftJudge for PausedFollowersAskForNothing {
     const RULE: &'static str =
         "raft.go, processAppendEntry: a follower that is overrun gives its catch-up up";
 
+    #[inline]
     fn see(&mut self, node: NodeId, event: &RaftEvent, _: &View, bench: &mut RaftBench<'_>) {
         match event {
             RaftEvent::Paused => {

@@ -4,15 +4,51 @@
 
 use std::collections::BTreeMap;
 
+use super::stretch::{MOST, Prefixes, Stretch};
 use super::{RaftBench, RaftJudge, View};
 use crate::raft::message::Position;
 use crate::raft::{LogIndex, NodeId, RaftEvent, Term};
 
 /// What an append entry holds and what precedes it follow from its index and term.
-#[derive(Clone, Debug, Default)]
+///
+/// Of a replica that is down for long, what it stores when it is back is compared only as far as it is
+/// among the newest; [`ReplicasApplyTheSame`] sees the rest when it is applied.
+#[derive(Clone, Debug)]
 pub struct LogsMatch {
-    /// Those that not all replicas have handed over yet.
-    entries: BTreeMap<(LogIndex, Term), (u32, Option<Term>)>,
+    /// At each index that not all replicas have handed over yet: the first that was stored there.
+    entries: Stretch<(Term, Held)>,
+    /// Those of other terms.
+    others: BTreeMap<(LogIndex, Term), Held>,
+}
+
+/// What an append entry holds, and the term of what precedes it.
+type Held = (u32, Option<Term>);
+
+impl LogsMatch {
+    pub(super) const fn new() -> Self {
+        Self {
+            entries: Stretch::new(MOST),
+            others: BTreeMap::new(),
+        }
+    }
+
+    /// What was stored first at this place, be it now; `None` if that is forgotten.
+    fn first_stored(&mut self, index: LogIndex, term: Term, held: Held) -> Option<Held> {
+        let (first, known) = self.entries.first_said(index.0, (term, held))?;
+        if first == term {
+            return Some(known);
+        }
+        Some(*self.others.entry((index, term)).or_insert(held))
+    }
+
+    fn forget_before(&mut self, index: LogIndex) {
+        self.entries.forget_before(index.0);
+        while let Some((place, _)) = self.others.first_key_value()
+            && place.0 < index
+        {
+            self.others.pop_first();
+        }
+    }
 }
 
 impl RaftJudge for LogsMatch {
@@ -20,6 +56,7 @@ impl RaftJudge for LogsMatch {
     const RULE: &'static str =
         "RAFT, figure 3, Log Matching: equal index and term, equal logs up to there";
 
+    #[inline]
     fn see(&mut self, node: NodeId, event: &RaftEvent, view: &View, bench: &mut RaftBench<'_>) {
         if let RaftEvent::Stored {
             index,
@@ -33,9 +70,9 @@ impl RaftJudge for LogsMatch {
             if index != last.next() {
                 bench.object::<Self>(format!("{node} stores {index} after {last}"));
             }
-            let new = (content, log.term_at(last));
-            let known = *self.entries.entry((index, term)).or_insert(new);
-            if known != new {
+            let held = (content, log.term_at(last));
+            let known = self.first_stored(index, term, held);
+            if known.is_some_and(|known| known != held) {
                 bench.object_at::<Self>(
                     index,
                     format!(
@@ -43,19 +80,8 @@ impl RaftJudge for LogsMatch {
                     ),
                 );
             }
-            forget_before(&mut self.entries, (view.handed_over_by_all(), Term(0)));
+            self.forget_before(view.handed_over_by_all());
         }
-    }
-}
-
-/// Forgets what is before `end`: memory follows how far replicas are apart. The first goes with each
-/// that comes, and one more.
-fn forget_before<K: Ord + Copy, V>(known: &mut BTreeMap<K, V>, end: K) {
-    for _ in 0..2 {
-        match known.first_key_value() {
-            Some((first, _)) if *first < end => known.pop_first(),
-            _ => return,
-        };
     }
 }
 
@@ -68,6 +94,7 @@ impl RaftJudge for ProposalsKeepTheirTerm {
     const RULE: &'static str =
         "raft.go, Propose: a proposal that was checked in an earlier term is refused";
 
+    #[inline]
     fn see(&mut self, node: NodeId, event: &RaftEvent, _: &View, bench: &mut RaftBench<'_>) {
         if let RaftEvent::Stored {
             index,
@@ -94,6 +121,7 @@ impl RaftJudge for WhatIsCommittedStays {
     const RULE: &'static str =
         "RAFT, 5.3 and 5.4.2: what is committed is on the disks of a quorum and stays there";
 
+    #[inline]
     fn see(&mut self, node: NodeId, event: &RaftEvent, view: &View, bench: &mut RaftBench<'_>) {
         match *event {
             RaftEvent::Committed { index } if index == view.committed_index().next() => {
@@ -139,6 +167,7 @@ impl RaftJudge for CommitsNeverGoBack {
     const NAME: &'static str = "commits-never-go-back";
     const RULE: &'static str = "raft.go, truncateWAL: what is committed is not truncated";
 
+    #[inline]
     fn see(&mut self, node: NodeId, event: &RaftEvent, view: &View, bench: &mut RaftBench<'_>) {
         if let RaftEvent::Truncated { last } = *event {
             let committed = view.replica(node).committed;
@@ -154,10 +183,18 @@ impl RaftJudge for CommitsNeverGoBack {
 }
 
 /// Replicas apply the same entries in the same order.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ReplicasApplyTheSame {
-    /// At each index that not all replicas have handed over yet.
-    prefixes: BTreeMap<LogIndex, u32>,
+    /// Of what not all replicas have applied yet.
+    prefixes: Prefixes,
+}
+
+impl ReplicasApplyTheSame {
+    pub(super) const fn new() -> Self {
+        Self {
+            prefixes: Prefixes::new(MOST),
+        }
+    }
 }
 
 impl RaftJudge for ReplicasApplyTheSame {
@@ -165,16 +202,17 @@ impl RaftJudge for ReplicasApplyTheSame {
     const RULE: &'static str =
         "RAFT, figure 3, State Machine Safety: replicas apply the same entry at each index";
 
+    #[inline]
     fn see(&mut self, node: NodeId, event: &RaftEvent, view: &View, bench: &mut RaftBench<'_>) {
         if let RaftEvent::Applied { index, prefix } = *event {
-            let known = *self.prefixes.entry(index).or_insert(prefix);
-            if known != prefix {
+            let known = self.prefixes.first_said(index, prefix);
+            if known.is_some_and(|known| known != prefix) {
                 bench.object_at::<Self>(
                     index,
                     format!("{node} has applied something else up to {index} than others"),
                 );
             }
-            forget_before(&mut self.prefixes, view.applied_by_all());
+            self.prefixes.forget_before(view.applied_by_all());
         }
     }
 }

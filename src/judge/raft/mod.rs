@@ -8,6 +8,7 @@
 mod elections;
 mod limits;
 mod logs;
+mod stretch;
 mod view;
 
 use super::{KEPT, Violation};
@@ -137,11 +138,11 @@ impl RaftJudges {
             leaders: OneLeaderPerTerm::default(),
             complete: LeadersHaveWhatIsCommitted,
             told: LeadsAfterItsFirstEntry,
-            logs: LogsMatch::default(),
+            logs: LogsMatch::new(),
             terms: ProposalsKeepTheirTerm,
             stays: WhatIsCommittedStays,
             forward: CommitsNeverGoBack,
-            applied: ReplicasApplyTheSame::default(),
+            applied: ReplicasApplyTheSame::new(),
             overrun: OverrunLeadersStepDown::new(settings),
             paused: PausedFollowersAskForNothing::default(),
             findings: RaftFindings::default(),

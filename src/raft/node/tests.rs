@@ -17,6 +17,10 @@ impl Entry for u32 {
     fn bytes(&self) -> u64 {
         u64::from(*self)
     }
+
+    fn digest(&self) -> u64 {
+        u64::from(*self)
+    }
 }
 
 impl State for u64 {
@@ -292,6 +296,7 @@ fn append(index: u64, commit: u64, channel: Channel) -> TestMessage {
             commit: LogIndex(commit),
             content: Content::Proposed([index as u32].into()),
             bytes: 100,
+            digest: index,
         })),
         channel,
     })

@@ -3,6 +3,8 @@
 //!
 //! Leans on `raft` and `stream::proposal`.
 
+use std::collections::VecDeque;
+
 use super::replica::Input;
 use super::route::Between;
 use super::{Around, Awaited, CHANCES, Group};
@@ -14,6 +16,9 @@ use crate::server::api::{ApiAnswer, ApiCall, ApiFailure};
 use crate::server::desk::Asked;
 use crate::server::message::ReplyTo;
 use crate::stream::proposal::{CallResult, Called, Proposal};
+
+/// Calls whose proposals are on their way, in their order, with the replica that proposed them.
+pub(super) type Calls = VecDeque<(usize, ReplyTo, ApiCall)>;
 
 impl Group {
     /// The driver's draw, for what was asked for first.
@@ -42,7 +47,7 @@ impl Group {
 
     /// A client of this server asks something; one that stands still reads it later.
     pub(in crate::server) fn ask(&mut self, now: Time, home: usize, asked: Asked) {
-        let count = self.members.len();
+        let count = self.servers();
         let at = home % count;
         if self.members[at].host.is_awake(now) {
             return self.pass_on(now, at, asked);
@@ -81,7 +86,7 @@ impl Group {
         around: &Around<'_>,
         out: &mut dyn Sink<Action>,
     ) {
-        let at = server % self.members.len();
+        let at = server % self.servers();
         self.on_host(now, at, around.servers, out, |_, out| out.emit(reply));
     }
 
@@ -103,7 +108,7 @@ impl Group {
             entry: proposal,
         };
         self.raft(now, index, input, around, out);
-        if self.members[index].term.is_none() && !around.refusals_are_silent {
+        if self.members[index].term.is_none() && !around.switches.refusals_are_silent {
             answer_call(to, call, Err(unavailable()), out);
         }
     }
@@ -124,13 +129,6 @@ impl Group {
         Ok(())
     }
 
-    /// The oldest call that this replica proposed.
-    pub(super) fn take_call(&mut self, leader: usize) -> Option<(ReplyTo, ApiCall)> {
-        let own = self.calls.iter().position(|(of, ..)| *of == leader)?;
-        let (_, to, call) = self.calls.remove(own)?;
-        Some((to, call))
-    }
-
     /// A leader steps down: nobody answers what it proposed, those included that it drops.
     pub(super) fn drop_calls(
         &mut self,
@@ -139,7 +137,7 @@ impl Group {
         around: &Around<'_>,
         out: &mut dyn Sink<Action>,
     ) {
-        if !around.refusals_are_silent {
+        if !around.switches.refusals_are_silent {
             let calls = drained
                 .iter()
                 .filter(|one| matches!(one, Proposal::Purge(_) | Proposal::Delete(_)));
@@ -163,6 +161,13 @@ impl Group {
         let is_awake = self.members[leader.0].host.is_awake(now);
         is_awake.then_some(leader)
     }
+}
+
+/// The oldest call that this replica proposed.
+pub(super) fn take_call(calls: &mut Calls, leader: usize) -> Option<(ReplyTo, ApiCall)> {
+    let own = calls.iter().position(|(of, ..)| *of == leader)?;
+    let (_, to, call) = calls.remove(own)?;
+    Some((to, call))
 }
 
 fn unavailable() -> ApiFailure {

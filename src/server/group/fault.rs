@@ -26,7 +26,7 @@ impl Group {
     pub(in crate::server) fn is_current(&self) -> bool {
         self.leader().is_some_and(|(leader, _)| {
             let applied = self.members[leader].applied;
-            let mut members = self.members.iter();
+            let mut members = self.members.all().iter();
             members.all(|member| member.node.log().last_index() >= applied)
         })
     }
@@ -40,7 +40,7 @@ impl Group {
         around: &Around<'_>,
         out: &mut dyn Sink<Action>,
     ) {
-        if index >= self.members.len() {
+        if index >= self.servers() {
             return;
         }
         match what {
@@ -64,12 +64,12 @@ impl Group {
                 }
             }
             Disturbance::CutRoutes(routes) => {
-                for (from, to) in routes.ends(index, self.members.len()) {
+                for (from, to) in routes.ends(index, self.servers()) {
                     self.cut(from, to, Loss::RouteDown, out);
                 }
             }
             Disturbance::MendRoutes(routes) => {
-                for (from, to) in routes.ends(index, self.members.len()) {
+                for (from, to) in routes.ends(index, self.servers()) {
                     self.mend(now, from, to);
                 }
             }
@@ -91,7 +91,7 @@ impl Group {
         routes: Routes,
         mut act: impl FnMut(&mut super::route::Route),
     ) {
-        let count = self.members.len();
+        let count = self.servers();
         for (from, to) in routes.ends(index, count) {
             act(&mut self.routes[from * count + to]);
         }
@@ -102,7 +102,7 @@ impl Group {
     /// The process of a replica ends: what it had told others still reaches them, and then they see
     /// that their connection to it is closed.
     fn end(&mut self, now: Time, index: usize, out: &mut dyn Sink<Action>) {
-        let count = self.members.len();
+        let count = self.servers();
         // What it had not read.
         self.routes[index * count + index].under_way.clear();
         let member = &mut self.members[index];
@@ -159,7 +159,7 @@ impl Group {
             return;
         };
         self.members[index].host.befall(Disturbance::Start, out);
-        for from in (0..self.members.len()).filter(|from| *from != index) {
+        for from in (0..self.servers()).filter(|from| *from != index) {
             self.mend(now, from, index);
         }
         if how == Restart::AfterPowerLoss {
@@ -220,7 +220,7 @@ impl Group {
         // What is committed since is handed over after this.
         while next <= last.index.min(self.members[index].handed_over) {
             if let Some(record) = node.log().get(next) {
-                again.push((next, record.content.clone()));
+                again.push((next, record.clone()));
             }
             next = next.next();
         }
@@ -240,7 +240,7 @@ impl Group {
 
     /// One direction of a route goes down.
     fn cut(&mut self, from: usize, to: usize, loss: Loss, out: &mut dyn Sink<Action>) {
-        let count = self.members.len();
+        let count = self.servers();
         let route = &mut self.routes[from * count + to];
         route.cuts += 1;
         for (_, between) in route.under_way.drain(..) {
@@ -251,7 +251,7 @@ impl Group {
 
     /// One direction of a route is up again: a leader says once more what it wants.
     fn mend(&mut self, now: Time, from: usize, to: usize) {
-        let count = self.members.len();
+        let count = self.servers();
         let route = &mut self.routes[from * count + to];
         route.cuts = route.cuts.saturating_sub(1);
         if route.cuts == 0 {

@@ -5,6 +5,7 @@
 //! the same way. `replica` is what each does with RAFT, `route` what lies between two. Leans on `host`,
 //! `raft`, `stream::proposal` and `net::link`.
 
+mod agenda;
 mod calls;
 mod fault;
 mod replica;
@@ -14,43 +15,48 @@ mod told;
 
 use std::collections::VecDeque;
 
-use super::api::ApiCall;
 use super::cluster::Servers;
 use super::desk::Asked;
 use super::host::Host;
 use super::message::{Fact, Loss, Publish, Reply, ReplyTo};
 use super::model::ClusterModel;
-use super::{Action, ServerModel, Source, lost, unheard};
+use super::{Action, Around, Source, lost, unheard};
 use crate::machine::{Machine as _, Sink, Time};
 use crate::nats::StreamSequence;
 use crate::net::link::Link;
 use crate::raft::{self, NodeId, Range, Term};
-use crate::stream::{Stream, Surroundings};
-use replica::{Input, Member};
+use crate::stream::Stream;
+use agenda::{Coming, Due, Watched};
+use calls::Calls;
+use replica::{Input, Member, RaftAction};
 use route::{Between, Route, Routed, home};
 
 /// All replicas of a stream.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Group {
-    members: Vec<Member>,
+    members: Watched<Member>,
     /// By sender and receiver.
-    routes: Vec<Route>,
+    routes: Watched<Route>,
     model: ClusterModel,
     told_leader: Option<u8>,
     /// Up to here the facts of what is stored are told.
     told: StreamSequence,
-    /// Calls whose proposals are on their way, in their order, with the replica that proposed them.
-    calls: VecDeque<(usize, ReplyTo, ApiCall)>,
+    calls: Calls,
     /// Requests that have reached their server, with its number.
     asked: Vec<(u8, Asked)>,
     /// What waits for a draw, in the order in which it was asked for.
     drawing: VecDeque<Awaited>,
     /// The leader whose process ends as soon as it has handed over.
     ending: Option<usize>,
+    /// Room for what a replica wants done, kept from one time to the next.
+    wanted: Vec<RaftAction>,
     /// The stream as it was created.
     pristine: Stream,
-    /// What comes up next, at hand because it is asked for at every turn.
-    coming: Option<(Time, Due)>,
+    /// What comes up first at each server, and of those the first.
+    coming: Vec<Coming>,
+    next: Coming,
+    /// The routes to the first server, as [`agenda::inward`] has them.
+    inward: u64,
 }
 
 /// What a draw is for.
@@ -68,28 +74,6 @@ const CHANCES: Range = Range {
     most: Time::from_secs(1),
 };
 
-/// What a group needs of the server model while it works.
-pub(super) struct Around<'a> {
-    pub(super) stream: Surroundings<'a>,
-    pub(super) model: &'a ServerModel,
-    pub(super) servers: &'a Servers,
-    pub(super) idle_advisory: bool,
-    /// Who proposed what is refused hears nothing.
-    pub(super) refusals_are_silent: bool,
-}
-
-/// What comes up in a group.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Due {
-    Arrival(usize),
-    Thaw(usize),
-    Written(usize),
-    Applied(usize),
-    Raft(usize),
-    Turn(usize),
-    Timers(usize),
-}
-
 impl Group {
     /// The replicas of a new stream, the first of which leads at once.
     pub(super) fn new(
@@ -105,13 +89,14 @@ impl Group {
             sync_always: around.model.disk.syncs(),
             ..model.raft
         };
+        let count = usize::from(replicas);
         let members =
             (0..replicas).map(|id| Member::new(now, NodeId(id), stream.clone(), settings));
         let link = Link::new(model.latency, model.bits_per_second, u64::MAX);
         let route = Route::new(link);
         let mut group = Self {
-            members: members.collect(),
-            routes: vec![route; usize::from(replicas) * usize::from(replicas)],
+            members: Watched::new(members.collect()),
+            routes: Watched::new(vec![route; count * count]),
             model,
             told: StreamSequence(0),
             told_leader: None,
@@ -119,8 +104,11 @@ impl Group {
             asked: Vec::new(),
             drawing: VecDeque::new(),
             ending: None,
+            wanted: Vec::new(),
             pristine: stream.clone(),
-            coming: None,
+            coming: vec![Coming::NOTHING; count],
+            next: Coming::NOTHING,
+            inward: agenda::inward(count),
         };
         group.elect_first(now, around, out);
         group.look_ahead();
@@ -135,19 +123,20 @@ impl Group {
             of_all.unwrap_or(0)
         };
         let leader = self.leader().map(|(index, _)| index);
-        let index = leader.unwrap_or_else(|| best(&self.members));
+        let index = leader.unwrap_or_else(|| best(self.members.all()));
         &self.members[index].host.stream
     }
 
     /// The stream as each replica has it.
     #[cfg(test)]
     pub(super) fn replicas(&self) -> impl Iterator<Item = &Stream> {
-        self.members.iter().map(|member| &member.host.stream)
+        self.members.all().iter().map(|member| &member.host.stream)
     }
 
     /// The hosts of all replicas, in their order.
     pub(super) fn each_host(&mut self) -> impl Iterator<Item = &mut Host> {
-        self.members.iter_mut().map(|member| &mut member.host)
+        let members = self.members.all_mut().iter_mut();
+        members.map(|member| &mut member.host)
     }
 
     /// Batches registered at the leader: fast ones, and atomic ones.
@@ -157,7 +146,7 @@ impl Group {
     }
 
     pub(super) fn messages_inside(&self) -> impl Iterator<Item = &Publish> {
-        let hosts = self.members.iter();
+        let hosts = self.members.all().iter();
         let inside = hosts.flat_map(|member| member.host.messages_inside());
         let routed = self.under_way().filter_map(|between| match between {
             Between::Publish(publish) => Some(publish),
@@ -171,7 +160,7 @@ impl Group {
     }
 
     pub(super) fn answers_inside(&self) -> impl Iterator<Item = (&ReplyTo, &Reply)> {
-        let hosts = self.members.iter();
+        let hosts = self.members.all().iter();
         let inside = hosts.flat_map(|member| member.host.answers_inside());
         let routed = self.under_way().filter_map(|between| match between {
             Between::Answer(to, reply) => Some((to, reply)),
@@ -185,7 +174,7 @@ impl Group {
     }
 
     fn under_way(&self) -> impl Iterator<Item = &Between> {
-        let routes = self.routes.iter();
+        let routes = self.routes.all().iter();
         routes.flat_map(|route| route.under_way.iter().map(|(_, between)| between))
     }
 
@@ -193,7 +182,7 @@ impl Group {
     pub(super) fn is_busy(&self) -> bool {
         self.messages_inside().next().is_some()
             || self.answers_inside().next().is_some()
-            || self.members.iter().any(|member| {
+            || self.members.all().iter().any(|member| {
                 let load = member.node.lag();
                 member.host.is_busy()
                     || !member.committed.is_empty()
@@ -210,7 +199,7 @@ impl Group {
         around: &Around<'_>,
         out: &mut dyn Sink<Action>,
     ) {
-        let replicas = self.members.len();
+        let replicas = self.servers();
         let at = publish
             .reply
             .map_or(0, |to| home(around.servers, to, replicas));
@@ -263,7 +252,7 @@ impl Group {
 
     /// Who leads; of two, one of which has not heard of it yet, the newer.
     fn leader(&self) -> Option<(usize, Term)> {
-        let members = self.members.iter().enumerate();
+        let members = self.members.all().iter().enumerate();
         let leaders = members.filter_map(|(index, member)| Some((index, member.term?)));
         leaders.max_by_key(|(_, term)| *term)
     }
@@ -277,26 +266,9 @@ impl Group {
         }
     }
 
-    /// When [`Group::wake`] is wanted.
-    pub(super) fn due(&self) -> Time {
-        self.coming.map_or(Time::NEVER, |(at, _)| at)
-    }
-
-    /// Notes what comes up next: to be called after everything else that changes the group.
-    pub(super) fn look_ahead(&mut self) {
-        self.coming = self.next();
-    }
-
     /// Handles the next thing that is due; the member whose loop has to choose, if one has.
     pub(super) fn wake(&mut self, around: &Around<'_>, out: &mut dyn Sink<Action>) -> Option<u8> {
-        let (at, due) = self.coming?;
-        let around = &Around {
-            stream: Surroundings {
-                now: at,
-                ..around.stream
-            },
-            ..*around
-        };
+        let (at, due) = self.next()?;
         let chooses = match due {
             Due::Arrival(route) => {
                 self.arrive(at, route, around, out);
@@ -314,9 +286,9 @@ impl Group {
                 return None;
             }
             Due::Raft(index) => {
-                let mut actions = Vec::new();
-                self.members[index].node.wake(at, &mut actions);
-                self.take(at, index, actions, around, out);
+                self.on_node(at, index, around, out, |node, actions| {
+                    node.wake(at, actions);
+                });
                 return None;
             }
             Due::Applied(index) => return self.end_apply(at, index, around, out),
@@ -325,7 +297,7 @@ impl Group {
                 (index, chooses)
             }
             Due::Timers(index) => {
-                let advisory = around.idle_advisory;
+                let advisory = around.switches.fast.idle_advisory;
                 let chooses = self.on_host(at, index, around.servers, out, |host, out| {
                     host.expire(at, advisory, out);
                     host.look(at, around.model, out)
@@ -336,54 +308,24 @@ impl Group {
         chooses.1.then_some(chooses.0 as u8)
     }
 
-    fn next(&self) -> Option<(Time, Due)> {
-        // Of two at the same moment, the one goes first that was due first.
-        let mut next: Option<((Time, Time), Due)> = None;
-        let mut offer = |host: &Host, at: Time, due: Due| {
-            let key = (host.awake(at), at);
-            if key.0 != Time::NEVER && next.is_none_or(|(earliest, _)| key < earliest) {
-                next = Some((key, due));
-            }
-        };
-        let count = self.members.len();
-        for (index, route) in self.routes.iter().enumerate() {
-            if let Some((at, _)) = route.under_way.front() {
-                offer(&self.members[index % count].host, *at, Due::Arrival(index));
-            }
-        }
-        for (index, member) in self.members.iter().enumerate() {
-            let host = &member.host;
-            offer(host, member.write_end, Due::Written(index));
-            offer(host, member.apply_end, Due::Applied(index));
-            offer(host, member.node.due(), Due::Raft(index));
-            offer(host, host.stream.due(), Due::Timers(index));
-            offer(host, host.turn_end(), Due::Turn(index));
-            offer(host, host.thaw(), Due::Thaw(index));
-        }
-        next.map(|((at, _), due)| (at, due))
-    }
-
     /// Sends something from one server to another.
     ///
     /// # Errors
     /// The route is down: it comes back.
     fn send(&mut self, now: Time, from: usize, to: usize, between: Between) -> Result<(), Between> {
-        let count = self.members.len();
-        match self.routes.get_mut(from * count + to) {
-            Some(route) => route.send(now, between),
-            None => Err(between),
-        }
+        let route = from * self.servers() + to;
+        self.routes[route].send(now, between)
     }
 
     fn broadcast(&mut self, now: Time, from: usize, between: &Between) {
-        for to in (0..self.members.len()).filter(|to| *to != from) {
+        for to in (0..self.servers()).filter(|to| *to != from) {
             // RAFT notices what is lost, and interest is told again.
             let _ = self.send(now, from, to, between.clone());
         }
     }
 
     fn arrive(&mut self, now: Time, route: usize, around: &Around<'_>, out: &mut dyn Sink<Action>) {
-        let count = self.members.len();
+        let count = self.servers();
         let (from, to) = (route / count, route % count);
         let Some((_, between)) = self.routes[route].under_way.pop_front() else {
             return;
@@ -424,11 +366,8 @@ impl Group {
                 host.go_on(now, around.model, out)
             });
         }
-        let host = &self.members[index].host;
-        let surroundings = Surroundings {
-            ingest_permille: host.ingest_permille(around.model),
-            ..around.stream
-        };
+        let permille = self.members[index].host.ingest_permille(around.model);
+        let surroundings = around.stream(now, permille);
         let chooses = self.on_host(now, index, around.servers, out, |host, out| {
             host.end_turn(now, &surroundings, around.model, out)
         });
@@ -445,17 +384,30 @@ impl Group {
         out: &mut dyn Sink<Action>,
         act: impl FnOnce(&mut Host, &mut dyn Sink<Action>) -> R,
     ) -> R {
-        let count = self.members.len();
+        let (member, mut routed) = self.at_server(now, index, servers, out);
+        act(&mut member.host, &mut routed)
+    }
+
+    /// A replica, and what takes the effects of its host.
+    fn at_server<'a>(
+        &'a mut self,
+        now: Time,
+        index: usize,
+        servers: &'a Servers,
+        out: &'a mut dyn Sink<Action>,
+    ) -> (&'a mut Member, Routed<'a>) {
+        let replicas = self.servers();
         let member = &mut self.members[index];
-        let mut routed = Routed {
+        let routed = Routed {
             now,
             index,
             leads: member.term.is_some(),
             servers,
-            routes: &mut self.routes[index * count..(index + 1) * count],
+            replicas,
+            routes: &mut self.routes,
             told: &mut self.told,
             out,
         };
-        act(&mut member.host, &mut routed)
+        (member, routed)
     }
 }

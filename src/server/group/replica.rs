@@ -3,20 +3,20 @@
 //! Leans on `raft` and `stream::proposal`.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use super::calls::answer_call;
+use super::calls::{answer_call, take_call};
 use super::route::Between;
 pub(super) use super::snapshot::Snapshot;
-use super::told::lengthened;
+use super::told::word;
 use super::{Around, Awaited, Group};
 use crate::machine::{Machine as _, Sink, Time};
-use crate::raft::message::Content;
+use crate::raft::message::{Record, lengthened};
 use crate::raft::seam::Write;
 use crate::raft::{self, Entry, LogIndex, Node, NodeId, RaftEvent, Restart, Term};
 use crate::server::host::Host;
 use crate::server::message::Loss;
 use crate::server::{Action, ServerModel, lost, unheard};
-use crate::stream::proposal::CallResult;
 pub(super) use crate::stream::proposal::Proposal;
 use crate::stream::{Stream, Surroundings};
 
@@ -24,10 +24,14 @@ impl Entry for Proposal {
     fn bytes(&self) -> u64 {
         Self::bytes(self)
     }
+
+    fn digest(&self) -> u64 {
+        word(self)
+    }
 }
 
 pub(super) type Input = raft::Input<Proposal, Snapshot>;
-type RaftAction = raft::Action<Proposal, Snapshot>;
+pub(super) type RaftAction = raft::Action<Proposal, Snapshot>;
 
 /// One replica and its server.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -42,7 +46,7 @@ pub(super) struct Member {
     /// When the disk under the log is done; `NEVER` while it rests.
     pub(super) write_end: Time,
     /// Committed, and waiting to be applied.
-    pub(super) committed: VecDeque<(LogIndex, Content<Proposal>)>,
+    pub(super) committed: VecDeque<(LogIndex, Arc<Record<Proposal>>)>,
     /// When those in work are applied; `NEVER` while there are none.
     pub(super) apply_end: Time,
     /// So many of `committed` are in work.
@@ -121,7 +125,7 @@ impl Group {
                 proposals.drain(..together).collect()
             };
             let frame = entries.first().and_then(Proposal::frame);
-            let tried = (!around.refusals_are_silent).then(|| entries.clone());
+            let tried = (!around.switches.refusals_are_silent).then(|| entries.clone());
             self.raft(now, index, Input::ProposeAll { term, entries }, around, out);
             if self.members[index].term.is_none() {
                 // Overrun: the leader steps down over this very proposal, which it does not take.
@@ -142,76 +146,91 @@ impl Group {
         around: &Around<'_>,
         out: &mut dyn Sink<Action>,
     ) {
-        let mut actions = Vec::new();
-        self.members[index].node.step(now, input, &mut actions);
-        self.take(now, index, actions, around, out);
+        self.on_node(now, index, around, out, |node, actions| {
+            node.step(now, input, actions);
+        });
     }
 
-    pub(super) fn take(
+    /// Lets the RAFT of a replica act, and does what it wants done.
+    pub(super) fn on_node(
         &mut self,
         now: Time,
         index: usize,
-        actions: Vec<RaftAction>,
+        around: &Around<'_>,
+        out: &mut dyn Sink<Action>,
+        act: impl FnOnce(&mut Node<Proposal, Snapshot>, &mut Vec<RaftAction>),
+    ) {
+        let mut actions = std::mem::take(&mut self.wanted);
+        act(&mut self.members[index].node, &mut actions);
+        for action in actions.drain(..) {
+            self.take(now, index, action, around, out);
+        }
+        self.wanted = actions;
+        self.end_if_handed_over(now, index, around, out);
+    }
+
+    fn take(
+        &mut self,
+        now: Time,
+        index: usize,
+        action: RaftAction,
         around: &Around<'_>,
         out: &mut dyn Sink<Action>,
     ) {
-        for action in actions {
-            match action {
-                RaftAction::Broadcast(message) => {
-                    self.broadcast(now, index, &Between::Raft(message));
-                }
-                RaftAction::Send { to, message } => {
-                    // What a route loses, RAFT asks for again.
-                    let _ = self.send(now, index, usize::from(to.0), Between::Raft(message));
-                }
-                RaftAction::Write(write) => {
-                    let cost = self.write_cost(index, write, around.model);
-                    let member = &mut self.members[index];
-                    let records = if member.host.stream.writes_files() {
-                        write.records
-                    } else {
-                        0
-                    };
-                    member.write_end = match write.files + records {
-                        0 => now + cost,
-                        writes => member.host.write_end(now + cost, writes),
-                    };
-                }
-                RaftAction::Draw(range) => {
-                    self.drawing
-                        .push_back(Awaited::Election(NodeId(index as u8)));
-                    out.emit(Action::Draw(range));
-                }
-                RaftAction::Apply { index: at, content } => {
-                    self.tell(index, RaftEvent::Committed { index: at }, out);
-                    let member = &mut self.members[index];
-                    member.committed.push_back((at, content));
-                    member.handed_over = at;
-                    self.begin_apply(now, index);
-                }
-                RaftAction::Restore { index: at, state } => {
-                    self.restore(index, at, &state, around);
-                    self.tell_applied(at, index, out);
-                    self.tell_processed(now, index, around, out);
-                }
-                RaftAction::Lead { term } => {
-                    self.tell(index, RaftEvent::Led { term }, out);
-                    self.lead(now, index, term, around, out);
-                }
-                RaftAction::SteppedDown { drained, .. } => {
-                    self.stepped_down(now, index, &drained, around, out);
-                }
-                RaftAction::Fact(fact) => {
-                    self.tell_fact(index, &fact, out);
-                    if let raft::Fact::Truncated { last } = fact {
-                        self.take_back(now, index, last, around);
-                    }
-                }
-                // Who is refused steps down or has done so: nothing in flight counts any more.
-                RaftAction::Refused(_) => {}
+        match action {
+            RaftAction::Broadcast(message) => {
+                self.broadcast(now, index, &Between::Raft(message));
             }
+            RaftAction::Send { to, message } => {
+                // What a route loses, RAFT asks for again.
+                let _ = self.send(now, index, usize::from(to.0), Between::Raft(message));
+            }
+            RaftAction::Write(write) => {
+                let cost = self.write_cost(index, write, around.model);
+                let member = &mut self.members[index];
+                let records = if member.host.stream.writes_files() {
+                    write.records
+                } else {
+                    0
+                };
+                member.write_end = match write.files + records {
+                    0 => now + cost,
+                    writes => member.host.write_end(now + cost, writes),
+                };
+            }
+            RaftAction::Draw(range) => {
+                self.drawing
+                    .push_back(Awaited::Election(NodeId(index as u8)));
+                out.emit(Action::Draw(range));
+            }
+            RaftAction::Apply { index: at, record } => {
+                self.tell(index, RaftEvent::Committed { index: at }, out);
+                let member = &mut self.members[index];
+                member.committed.push_back((at, record));
+                member.handed_over = at;
+                self.begin_apply(now, index);
+            }
+            RaftAction::Restore { index: at, state } => {
+                self.restore(index, at, &state, around);
+                self.tell_applied(at, index, out);
+                self.tell_processed(now, index, around, out);
+            }
+            RaftAction::Lead { term } => {
+                self.tell(index, RaftEvent::Led { term }, out);
+                self.lead(now, index, term, around, out);
+            }
+            RaftAction::SteppedDown { drained, .. } => {
+                self.stepped_down(now, index, &drained, around, out);
+            }
+            RaftAction::Fact(fact) => {
+                self.tell_fact(index, &fact, out);
+                if let raft::Fact::Truncated { last } = fact {
+                    self.take_back(now, index, last, around);
+                }
+            }
+            // Who is refused steps down or has done so: nothing in flight counts any more.
+            RaftAction::Refused(_) => {}
         }
-        self.end_if_handed_over(now, index, around, out);
     }
 
     fn write_cost(&self, index: usize, write: Write, model: &ServerModel) -> Time {
@@ -231,9 +250,9 @@ impl Group {
             return;
         }
         member.applying = member.committed.len();
-        let contents = member.committed.iter().take(member.applying);
-        let entries: u64 = contents.map(|(_, one)| one.proposed().len() as u64).sum();
-        member.apply_end = now + Time::from_nanos(cost.as_nanos().saturating_mul(entries));
+        let records = member.committed.iter().take(member.applying);
+        let entries: usize = records.map(|(_, one)| one.content.proposed().len()).sum();
+        member.apply_end = now + Time::from_nanos(cost.as_nanos().saturating_mul(entries as u64));
     }
 
     pub(super) fn end_apply(
@@ -245,27 +264,18 @@ impl Group {
     ) -> Option<u8> {
         let applying = std::mem::take(&mut self.members[index].applying);
         self.members[index].apply_end = Time::NEVER;
+        // Experiments with flow look at it, and nothing else does.
+        let host = &self.members[index].host;
+        let permille = around
+            .model
+            .flow_room
+            .map(|_| host.ingest_permille(around.model));
+        let surroundings = around.stream(now, permille.unwrap_or(0));
         for _ in 0..applying {
-            let Some((at, content)) = self.members[index].committed.pop_front() else {
+            let Some((at, record)) = self.members[index].committed.pop_front() else {
                 break;
             };
-            for (place, proposal) in content.proposed().iter().enumerate() {
-                if (at, place) < self.members[index].stable {
-                    continue;
-                }
-                self.apply(now, index, proposal, around, out);
-                let member = &mut self.members[index];
-                if !member.host.stream.is_gathering() {
-                    member.stable = (at, place + 1);
-                }
-            }
-            let member = &mut self.members[index];
-            member.prefix = lengthened(member.prefix, &content);
-            member.processed = at;
-            if !member.host.stream.is_gathering() {
-                member.applied = at;
-                member.stable = member.stable.max((at, APPLIED_WHOLLY));
-            }
+            self.apply(at, &record, index, &surroundings, around, out);
             self.tell_applied(at, index, out);
         }
         if self.members[index].host.stream.log().has_new_chunks() {
@@ -282,41 +292,48 @@ impl Group {
         chooses.then_some(index as u8)
     }
 
+    /// Applies an append entry, but for what the store has already.
     fn apply(
         &mut self,
-        now: Time,
+        at: LogIndex,
+        record: &Record<Proposal>,
         index: usize,
-        proposal: &Proposal,
+        surroundings: &Surroundings<'_>,
         around: &Around<'_>,
         out: &mut dyn Sink<Action>,
     ) {
-        let mut called: Option<CallResult> = None;
-        // Experiments with flow look at it, and nothing else does.
-        let host = &self.members[index].host;
-        let under_pressure = around.model.flow_room.map(|_| Surroundings {
-            ingest_permille: host.ingest_permille(around.model),
-            ..around.stream
-        });
-        let surroundings = under_pressure.as_ref().unwrap_or(&around.stream);
-        self.on_host(now, index, around.servers, out, |host, out| {
-            host.with_facts(out, |stream, mut effects| {
-                called = stream.apply(proposal, surroundings, &mut effects);
+        let mut calls = std::mem::take(&mut self.calls);
+        let now = surroundings.now;
+        let (member, mut routed) = self.at_server(now, index, around.servers, out);
+        for (place, proposal) in record.content.proposed().iter().enumerate() {
+            if (at, place) < member.stable {
+                continue;
+            }
+            let called = member.host.with_facts(&mut routed, |stream, mut effects| {
+                stream.apply(proposal, surroundings, &mut effects)
             });
-            false
-        });
-        if let Some(result) = called
-            && self.members[index].term.is_some()
-            && let Some((to, call)) = self.take_call(index)
-        {
-            self.on_host(now, index, around.servers, out, |_, out| {
-                answer_call(to, call, result, out);
-            });
+            if let Some(result) = called
+                && member.term.is_some()
+                && let Some((to, call)) = take_call(&mut calls, index)
+            {
+                answer_call(to, call, result, &mut routed);
+            }
+            if !member.host.stream.is_gathering() {
+                member.stable = (at, place + 1);
+            }
         }
+        member.prefix = lengthened(member.prefix, record.digest);
+        member.processed = at;
+        if !member.host.stream.is_gathering() {
+            member.applied = at;
+            member.stable = member.stable.max((at, APPLIED_WHOLLY));
+        }
+        self.calls = calls;
     }
 
     /// What a replica stored is in memory already where another one has the same.
     fn share_log(&mut self, index: usize) {
-        let (before, rest) = self.members.split_at_mut(index);
+        let (before, rest) = self.members.all_mut().split_at_mut(index);
         if let Some((member, after)) = rest.split_first_mut() {
             let others = before.iter().chain(after.iter());
             let logs = others.map(|other| other.host.stream.log());
@@ -355,7 +372,7 @@ impl Group {
         self.tell_rewound(index, out);
         self.on_host(now, index, around.servers, out, |host, out| {
             host.with_facts(out, |stream, mut effects| {
-                stream.lead(&around.stream, &mut effects);
+                stream.lead(&around.stream(now, 0), &mut effects);
             });
             host.look(now, around.model, out)
         });
@@ -377,7 +394,7 @@ impl Group {
         self.tell_leader(out);
         self.on_host(now, index, around.servers, out, |host, out| {
             host.with_facts(out, |stream, mut effects| {
-                stream.step_down(&around.stream, &mut effects);
+                stream.step_down(&around.stream(now, 0), &mut effects);
             });
             false
         });
@@ -396,7 +413,7 @@ impl Group {
         self.on_host(now, index, around.servers, out, |_, out| {
             for proposal in proposals {
                 match proposal.asked_by() {
-                    Some(publish) if !around.refusals_are_silent => unheard(publish, out),
+                    Some(publish) if !around.switches.refusals_are_silent => unheard(publish, out),
                     _ => lost(proposal.frame(), Loss::NoLeader, out),
                 }
             }
@@ -415,13 +432,13 @@ impl Group {
         let mut told: Vec<Action> = Vec::new();
         self.raft(now, 0, Input::Campaign, around, &mut told);
         while self.members[0].term.is_none() || self.under_way().next().is_some() {
-            for route in &mut self.routes {
+            for route in self.routes.all_mut() {
                 for (arrival, _) in &mut route.under_way {
                     *arrival = now;
                 }
                 route.link.reset(now);
             }
-            for member in &mut self.members {
+            for member in self.members.all_mut() {
                 if member.write_end != Time::NEVER {
                     member.write_end = now;
                 }

@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 
+use super::agenda::Watched;
 use super::replica::Snapshot;
 use crate::machine::{Sink, Time};
 use crate::nats::StreamSequence;
@@ -94,8 +95,9 @@ pub(super) struct Routed<'a> {
     pub(super) index: usize,
     pub(super) leads: bool,
     pub(super) servers: &'a Servers,
-    /// From this server, by receiver.
-    pub(super) routes: &'a mut [Route],
+    pub(super) replicas: usize,
+    /// By sender and receiver.
+    pub(super) routes: &'a mut Watched<Route>,
     pub(super) told: &'a mut StreamSequence,
     pub(super) out: &'a mut dyn Sink<Action>,
 }
@@ -104,24 +106,24 @@ impl Sink<Action> for Routed<'_> {
     fn emit(&mut self, action: Action) {
         match action {
             Action::Send { to, reply } => {
-                let home = home(self.servers, to, self.routes.len());
+                let home = home(self.servers, to, self.replicas);
                 if home == self.index {
-                    self.out.emit(Action::Send { to, reply });
-                } else if let Some(route) = self.routes.get_mut(home)
-                    && let Err(answer) = route.send(self.now, Between::Answer(to, reply))
-                {
+                    return self.out.emit(Action::Send { to, reply });
+                }
+                let route = &mut self.routes[self.index * self.replicas + home];
+                if let Err(answer) = route.send(self.now, Between::Answer(to, reply)) {
                     answer.lose(Loss::RouteDown, self.out);
                 }
             }
             Action::ApiReply { to, call, answer } => {
-                let home = home(self.servers, to, self.routes.len());
+                let home = home(self.servers, to, self.replicas);
                 if home == self.index {
-                    self.out.emit(Action::ApiReply { to, call, answer });
-                } else if let Some(route) = self.routes.get_mut(home) {
-                    // One that the route loses reaches nobody.
-                    let _ =
-                        route.send(self.now, Between::Told(Box::new(Told { to, call, answer })));
+                    return self.out.emit(Action::ApiReply { to, call, answer });
                 }
+                let route = &mut self.routes[self.index * self.replicas + home];
+                let told = Box::new(Told { to, call, answer });
+                // One that the route loses reaches nobody.
+                let _ = route.send(self.now, Between::Told(told));
             }
             Action::Fact(fact) if !self.tells(&fact) => {}
             Action::Fact(_)
@@ -173,6 +175,12 @@ impl Route {
             held_until: Time::ZERO,
             slower: Time::ZERO,
         }
+    }
+
+    /// When the first of what is under way arrives; `NEVER` if nothing is.
+    pub(super) fn first_arrival(&self) -> Time {
+        let first = self.under_way.front();
+        first.map_or(Time::NEVER, |(arrival, _)| *arrival)
     }
 
     /// Sends something on its way.

@@ -5,7 +5,7 @@
 use super::Group;
 use super::replica::Proposal;
 use crate::machine::Sink;
-use crate::raft::message::Content;
+use crate::raft::message::{lengthened, short};
 use crate::raft::{self, LogIndex, NodeId, RaftEvent, Restart, Term};
 use crate::server::Action;
 use crate::server::message::{Control, Fact, Publish};
@@ -29,12 +29,12 @@ impl Group {
         let event = match *fact {
             raft::Fact::Voted { term, candidate } => RaftEvent::Voted { term, candidate },
             raft::Fact::Elected { term } => RaftEvent::Elected { term },
-            raft::Fact::Stored { at, ref content } => RaftEvent::Stored {
+            raft::Fact::Stored { at, ref record } => RaftEvent::Stored {
                 index: at.index,
                 term: at.term,
                 // A proposal does not say in which term it was checked.
                 checked_in: Term(0),
-                content: short(digest(content)),
+                content: short(record.digest),
             },
             raft::Fact::Truncated { last } => RaftEvent::Truncated { last },
             raft::Fact::SnapshotStored { last } => RaftEvent::SnapshotStored { last },
@@ -73,33 +73,20 @@ impl Group {
     }
 }
 
-/// A digest of everything up to an append entry, from that of everything before it.
-pub(super) fn lengthened(prefix: u64, content: &Content<Proposal>) -> u64 {
-    mix(prefix, digest(content))
-}
-
-fn digest(content: &Content<Proposal>) -> u64 {
-    match content {
-        Content::Proposed(proposals) => proposals.iter().fold(1, |sum, one| mix(sum, word(one))),
-        Content::NewTerm => 2,
-        Content::Transfer(to) => mix(3, u64::from(to.0)),
-    }
-}
-
 /// What tells a proposal from others.
-fn word(proposal: &Proposal) -> u64 {
+pub(super) fn word(proposal: &Proposal) -> u64 {
     match proposal {
         Proposal::Message(message) => word_of(&message.publish),
         Proposal::OfBatch { message, is_last } => {
-            mix(word_of(&message.publish), u64::from(*is_last))
+            lengthened(word_of(&message.publish), u64::from(*is_last))
         }
         Proposal::Purge(purge) => {
             let sequence = purge.sequence.map_or(0, |sequence| sequence.0);
-            mix(sequence, purge.keep.unwrap_or(0))
+            lengthened(sequence, purge.keep.unwrap_or(0))
         }
         Proposal::Delete(sequence) => sequence.0,
-        Proposal::Note(note) => mix(
-            mix(note.sequence.0, u64::from(note.batch.0)),
+        Proposal::Note(note) => lengthened(
+            lengthened(note.sequence.0, u64::from(note.batch.0)),
             u64::from(note.is_over),
         ),
     }
@@ -116,15 +103,5 @@ fn word_of(publish: &Publish) -> u64 {
         Control::Plain | Control::BadPattern | Control::BadBatchId | Control::BadAtomicId => (0, 0),
     };
     let payload = u64::from(publish.payload.digest) << 32 | u64::from(publish.wire_bytes);
-    mix(mix(u64::from(batch), sequence), payload)
-}
-
-const fn mix(sum: u64, word: u64) -> u64 {
-    (sum ^ word)
-        .wrapping_mul(0x9E37_79B9_7F4A_7C15)
-        .rotate_left(29)
-}
-
-const fn short(digest: u64) -> u32 {
-    (digest ^ digest >> 32) as u32
+    lengthened(lengthened(u64::from(batch), sequence), payload)
 }

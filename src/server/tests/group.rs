@@ -254,13 +254,14 @@ fn applied(entries: &[(Option<&str>, u64, bool)]) -> (u64, bool) {
     let mut lab = lab(|config| config.allow_atomic = true);
     let subject = lab.server.intern("t.a");
     let server = &lab.server;
-    let around = surroundings(
-        lab.now,
-        &server.model,
-        server.switches,
-        &server.subjects,
-        (0, 0),
-    );
+    let around = Around {
+        model: &server.model,
+        switches: &server.switches,
+        subjects: &server.subjects,
+        servers: &server.servers,
+        elsewhere: (0, 0),
+    };
+    let around = around.stream(lab.now, 0);
     let mut stream = replicas(&lab)[1].clone();
     for (batch, sequence, is_last) in entries {
         let sequence_text = sequence.to_string();
