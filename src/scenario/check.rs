@@ -280,10 +280,22 @@ fn check_headers(group: &Publishers, path: &KeyPath) -> Checked {
 }
 
 fn check_raft(raft: &RaftSettings) -> Checked {
-    let (min, max) = (raft.election_timeout_min, raft.election_timeout_max);
-    if max < min {
-        let path = key("raft").key("election_timeout_max");
-        return refuse(path, format!("{max} is below election_timeout_min, {min}"));
+    for (what, min, max) in [
+        (
+            "election_timeout",
+            raft.election_timeout_min,
+            raft.election_timeout_max,
+        ),
+        (
+            "campaign_timeout",
+            raft.campaign_timeout_min,
+            raft.campaign_timeout_max,
+        ),
+    ] {
+        if max < min {
+            let path = key("raft").key(&format!("{what}_max"));
+            return refuse(path, format!("{max} is below {what}_min, {min}"));
+        }
     }
     Ok(())
 }

@@ -167,6 +167,15 @@ pub struct RaftSettings {
     /// Longest such silence; each is drawn evenly between the two.
     #[schemars(extend("x-minimum" = "10ms", "x-maximum" = "1h"))]
     pub election_timeout_max: Span,
+    /// Shortest wait of a replica that has just refused a vote for a log behind its own.
+    #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "1h"))]
+    pub campaign_timeout_min: Span,
+    /// Longest such wait; each is drawn evenly between the two.
+    #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "1h"))]
+    pub campaign_timeout_max: Span,
+    /// How long the replica that a leader hands over to waits before it campaigns.
+    #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1h"))]
+    pub transfer_delay: Span,
     /// Interval of heartbeats.
     #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "1h"))]
     pub heartbeat: Span,
@@ -182,6 +191,15 @@ pub struct RaftSettings {
     /// Append entries not committed or not applied above which a leader steps down.
     #[schemars(range(min = 1, max = 1_000_000_000))]
     pub overrun: u64,
+    /// Append entries not applied down to which a follower has to come before it takes more.
+    #[schemars(range(min = 0, max = 1_000_000_000))]
+    pub overrun_resume: u64,
+    /// Bytes on their way in a catch-up beyond which no more are sent.
+    #[schemars(extend("x-minimum" = "1B", "x-maximum" = "1GiB"))]
+    pub catchup_bytes: Bytes,
+    /// Time without progress after which either side gives a catch-up up.
+    #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "1h"))]
+    pub catchup_stall: Span,
     /// Time that a replica needs to apply a message.
     #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1m"))]
     pub apply_cost: Span,
@@ -195,11 +213,17 @@ impl Default for RaftSettings {
         Self {
             election_timeout_min: Span(Time::from_secs(4)),
             election_timeout_max: Span(Time::from_secs(9)),
+            campaign_timeout_min: Span(Time::from_millis(100)),
+            campaign_timeout_max: Span(Time::from_millis(800)),
+            transfer_delay: Span(Time::from_millis(10)),
             heartbeat: Span(Time::from_secs(1)),
             lost_quorum: Span(Time::from_secs(10)),
             batch_bytes: Bytes(256 << 10),
             batch_entries: 4_096,
             overrun: 100_000,
+            overrun_resume: 10_000,
+            catchup_bytes: Bytes(2 << 20),
+            catchup_stall: Span(Time::from_secs(2)),
             apply_cost: Span(Time::from_micros(1)),
             snapshot_entries: 65_536,
         }

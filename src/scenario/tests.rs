@@ -463,6 +463,10 @@ fn keys_that_contradict_each_other_are_refused() {
             "raft.election_timeout_max: 1s is below election_timeout_min, 4s",
         ),
         (
+            "[raft]\ncampaign_timeout_min = \"1s\"",
+            "raft.campaign_timeout_max: 800ms is below campaign_timeout_min, 1s",
+        ),
+        (
             "[expect]\npings_min = 2\npings_max = 1",
             "expect.pings_min: 2 is above pings_max, 1",
         ),
