@@ -12,7 +12,9 @@ use super::Failure;
 use super::folder::RESULT_FILE;
 use super::print;
 use crate::report::chart::{self, ChartError};
-use crate::report::{ResultFile, RunResult, page, place, write_atomically};
+use crate::report::{
+    ResultFile, RunResult, latency_log, page, place, series_csv, series_parquet, write_atomically,
+};
 use crate::scenario::InputError;
 
 /// Largest result file that is read.
@@ -22,6 +24,7 @@ const EXAMPLES: &str = "\
 Examples:
   tidegate report results/quickstart-sim-seed1
   tidegate report results/*/ --out pages --charts none
+  tidegate report results/quickstart-live-seed1 --data parquet
 
 Pages and charts are named FILE-WORLD-seedN, with a number behind it where there are several of that
 name. stdout is the path of each page, one a line.
@@ -42,6 +45,24 @@ pub(super) struct ReportArguments {
     /// Chart files to write beside the page, which holds the charts anyhow
     #[arg(long, value_enum, value_name = "KIND", default_value_t = ChartFiles::All)]
     charts: ChartFiles,
+    /// Figures over time to write for other tools
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = DataFiles::None)]
+    data: DataFiles,
+}
+
+/// Figures over time to write
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum DataFiles {
+    /// All of them
+    All,
+    /// BASE-series.csv
+    Csv,
+    /// BASE-series.parquet
+    Parquet,
+    /// BASE-latency.hlog: ack latencies as an HdrHistogram interval log
+    Hlog,
+    /// None of them
+    None,
 }
 
 /// Chart files to write
@@ -71,6 +92,7 @@ pub(super) fn run(arguments: &ReportArguments) -> Result<(), Failure> {
     let mut pages = 0;
     for run in files.iter().flat_map(ResultFile::runs) {
         let base = arguments.out.join(names.take(&name_of(run)));
+        write_data(run, &base, arguments.data)?;
         let page = write_run(run, &base, arguments.charts)?;
         print::out(&format!("{}\n", page.display()))?;
         pages += 1;
@@ -131,6 +153,34 @@ pub(super) fn write_run(
     let text = page(run).map_err(|why: ChartError| cannot(&path, &why))?;
     write_atomically(&path, text.as_bytes()).map_err(|why| cannot(&path, &why))?;
     Ok(path)
+}
+
+/// Writes the figures over time as `BASE-series.csv` and the like.
+fn write_data(run: &RunResult, base: &Path, kind: DataFiles) -> Result<(), Failure> {
+    let cannot = |path: &Path, why: &dyn std::fmt::Display| {
+        Failure::Surroundings(format!("cannot write {}: {why}", path.display()))
+    };
+    let wants = |one| kind == DataFiles::All || kind == one;
+    if wants(DataFiles::Csv) {
+        let path = with_suffix(base, "-series.csv");
+        write_atomically(&path, series_csv(run).as_bytes()).map_err(|why| cannot(&path, &why))?;
+    }
+    if wants(DataFiles::Parquet) {
+        let path = with_suffix(base, "-series.parquet");
+        let file = series_parquet(run).map_err(|why| cannot(&path, &why))?;
+        write_atomically(&path, &file).map_err(|why| cannot(&path, &why))?;
+    }
+    if wants(DataFiles::Hlog) {
+        let path = with_suffix(base, "-latency.hlog");
+        match latency_log(run).map_err(|why| cannot(&path, &why))? {
+            Some(log) => write_atomically(&path, &log).map_err(|why| cannot(&path, &why))?,
+            None => print::note(&format!(
+                "{}: an earlier version kept no latencies over time; there is no log",
+                run.file
+            )),
+        }
+    }
+    Ok(())
 }
 
 fn with_suffix(base: &Path, suffix: &str) -> PathBuf {
@@ -216,14 +266,15 @@ mod tests {
             results: vec![folder.path().to_owned()],
             out: out.clone(),
             charts: ChartFiles::Svg,
+            data: DataFiles::All,
         };
         run(&arguments).unwrap();
         for page in ["1", "2", "2-2"] {
             let page = out.join(format!("steady-sim-seed{page}.html"));
             assert!(page.is_file(), "{}", page.display());
         }
-        // Three pages, and five charts each.
-        assert_eq!(out.read_dir().unwrap().count(), 18);
+        // Three pages, and five charts and three files of data each.
+        assert_eq!(out.read_dir().unwrap().count(), 27);
     }
 
     #[test]
@@ -241,6 +292,7 @@ mod tests {
                 results: vec![path.clone()],
                 out: folder.path().join("out"),
                 charts: ChartFiles::None,
+                data: DataFiles::None,
             };
             let failure = run(&arguments).unwrap_err();
             assert!(matches!(failure, Failure::Input(_)), "{failure}");

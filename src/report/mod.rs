@@ -7,6 +7,7 @@ mod api;
 mod atomic;
 pub mod chart;
 mod compare;
+mod export;
 mod file;
 mod html;
 mod paint;
@@ -25,6 +26,7 @@ pub use compare::{
     Basis, Candidate, Comparison, Finding, Metric, Row, Rules, Side, SideSummary, compare,
     comparison_page, comparison_table,
 };
+pub use export::{latency_log, series_csv, series_parquet};
 pub use file::ResultFile;
 pub use html::page;
 pub use result::{
