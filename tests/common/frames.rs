@@ -59,6 +59,14 @@ pub(crate) enum Fate {
     Rejected { sequence: u64, code: u16 },
 }
 
+impl Fate {
+    /// What is refused or known already is dealt with on receipt, what is stored when a quorum has it: with
+    /// replicas which of the two comes first is timing.
+    pub(crate) const fn is_stored(self) -> bool {
+        matches!(self, Self::Stored { .. })
+    }
+}
+
 /// A frame of the server. Where the stream's own sequence is told, other publishers count in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
