@@ -90,14 +90,11 @@ fn while_all_are_there(one: &mut Batch, other: &mut Batch) {
 /// Leaves out the flow ack of the last message before the PubAck: on a stream with replicas it is sent
 /// only if a quorum has that message before the end of batch arrives.
 fn without_last_ack(batch: &mut Batch) {
-    if let [
-        ..,
-        Answer::Ack { sequence, .. },
-        Answer::PubAck { count, .. },
-    ] = &batch.answered[..]
-        && sequence == count
-    {
-        batch.answered.remove(batch.answered.len() - 2);
+    let ends = batch.answered.windows(2).position(|pair| {
+        matches!(pair, [Answer::Ack { sequence, .. }, Answer::PubAck { count, .. }] if sequence == count)
+    });
+    if let Some(last) = ends {
+        batch.answered.remove(last);
     }
 }
 

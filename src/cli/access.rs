@@ -10,7 +10,7 @@ use clap::{Args, ValueHint};
 use serde::Deserialize;
 
 use super::exit::Failure;
-use crate::live::{Access, Identity};
+use crate::live::{Access, Connector, Identity, LiveError};
 use crate::scenario::InputError;
 
 /// Largest context, credentials or seed file that is read.
@@ -350,6 +350,48 @@ fn bad(file: &str, key: &str, message: &str) -> Failure {
         key: (!key.is_empty()).then(|| key.to_owned()),
         message: message.to_owned(),
     })
+}
+
+/// The servers that the user named, and how to get in.
+pub(super) fn access(
+    servers: &[String],
+    arguments: &AccessArguments,
+) -> Result<(Vec<String>, Access), Failure> {
+    check_servers(servers)?;
+    let words = arguments.words();
+    let environment = Environment::of_process();
+    let (mut urls, mut access) = arguments.resolve(&environment)?;
+    if !servers.is_empty() {
+        urls = servers.to_vec();
+    }
+    if let (true, [(word, _), ..]) = (urls.is_empty(), &words[..]) {
+        return Err(Failure::Usage(format!(
+            "--{word} is about servers of yours; name them with --servers"
+        )));
+    }
+    check_servers(&urls)?;
+    // What an address says is nearer than what the environment says of all.
+    let silent = urls.iter().all(|url| !url.contains('@'));
+    if let (Identity::Addresses, true, Some(token)) = (&access.identity, silent, environment.token)
+    {
+        access.identity = Identity::Token(token);
+    }
+    Ok((urls, access))
+}
+
+fn check_servers(servers: &[String]) -> Result<(), Failure> {
+    if servers.iter().any(|server| server.trim().is_empty()) {
+        return Err(Failure::Usage(
+            "--servers: an address is empty; write one such as nats://127.0.0.1:4222".to_owned(),
+        ));
+    }
+    match Connector::new(servers) {
+        Ok(_) => Ok(()),
+        Err(LiveError::Unreachable { servers, reason }) => {
+            Err(Failure::Usage(format!("--servers {servers}: {reason}")))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 #[cfg(test)]

@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use tokio::runtime::Runtime;
 
-use super::access::{AccessArguments, Environment};
+use super::access::{AccessArguments, access};
 use super::cost::Stopwatch;
 use super::exit::Failure;
 use super::files;
 use super::folder::Ran;
+use super::generator::Look;
 use super::interrupt::{Answer, Interrupt};
 use super::notes::notes;
 use super::output::{Output, Wanted};
@@ -21,7 +22,7 @@ use super::record::{Run, record};
 use super::servers::Servers;
 use crate::judge::{Judges, Violation};
 use crate::live::{
-    Access, Connector, Ended, Identity, Interrupts, LiveError, LiveOutcome, LocalServers, ReadBack,
+    Access, Connector, Ended, Interrupts, LiveError, LiveOutcome, LocalServers, ReadBack,
     RunOptions, Target,
 };
 use crate::machine::Time;
@@ -82,12 +83,16 @@ pub(super) struct LiveArguments {
     /// Print one JSON document on stdout instead of a table
     #[arg(long)]
     json: bool,
-    /// Refuse what else is a note: sections that a live run leaves out, a stream that is there
+    /// Refuse what else is a note: sections that a live run leaves out, a stream that is there; and
+    /// exit with 1 where the generator was the limit
     #[arg(long)]
     strict: bool,
     /// Leave the stream in place
     #[arg(long)]
     keep: bool,
+    /// Measure after each run what the generator can do at the most; else only where it was busy
+    #[arg(long)]
+    ceiling: bool,
 }
 
 fn parse_local(text: &str) -> Result<u8, String> {
@@ -101,7 +106,7 @@ fn parse_local(text: &str) -> Result<u8, String> {
 /// Runs the command.
 pub(super) fn live(arguments: &LiveArguments) -> Result<(), Failure> {
     let interrupt = Interrupt::catch()?;
-    let (urls, access) = access(arguments)?;
+    let (urls, access) = access(&arguments.servers, &arguments.access)?;
     let mut servers = Servers::new(&urls, arguments.local);
     let scenarios = read(arguments, servers.kind())?;
     let files: Vec<&Scenario> = scenarios.iter().collect();
@@ -130,6 +135,7 @@ pub(super) fn live(arguments: &LiveArguments) -> Result<(), Failure> {
         output: &mut output,
         done: 0,
         shared: false,
+        look: Look::new(arguments.ceiling, arguments.strict),
     };
     let ran = session.run_all(&scenarios, &mut servers, &runtime, &interrupt);
     let done = session.done;
@@ -164,45 +170,6 @@ fn read(arguments: &LiveArguments, servers: LiveServers) -> Result<Vec<Scenario>
     Ok(scenarios)
 }
 
-/// The servers that the user named, and how to get in.
-fn access(arguments: &LiveArguments) -> Result<(Vec<String>, Access), Failure> {
-    check_servers(&arguments.servers)?;
-    let words = arguments.access.words();
-    let environment = Environment::of_process();
-    let (mut urls, mut access) = arguments.access.resolve(&environment)?;
-    if !arguments.servers.is_empty() {
-        urls.clone_from(&arguments.servers);
-    }
-    if let (true, [(word, _), ..]) = (urls.is_empty(), &words[..]) {
-        return Err(Failure::Usage(format!(
-            "--{word} is about servers of yours; name them with --servers"
-        )));
-    }
-    check_servers(&urls)?;
-    // What an address says is nearer than what the environment says of all.
-    let silent = urls.iter().all(|url| !url.contains('@'));
-    if let (Identity::Addresses, true, Some(token)) = (&access.identity, silent, environment.token)
-    {
-        access.identity = Identity::Token(token);
-    }
-    Ok((urls, access))
-}
-
-fn check_servers(servers: &[String]) -> Result<(), Failure> {
-    if servers.iter().any(|server| server.trim().is_empty()) {
-        return Err(Failure::Usage(
-            "--servers: an address is empty; write one such as nats://127.0.0.1:4222".to_owned(),
-        ));
-    }
-    match Connector::new(servers) {
-        Ok(_) => Ok(()),
-        Err(LiveError::Unreachable { servers, reason }) => {
-            Err(Failure::Usage(format!("--servers {servers}: {reason}")))
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
 fn sets_replicas(set: &str) -> bool {
     let key = set.split('=').next().unwrap_or_default();
     key.trim() == "stream.replicas" || key.trim() == "stream"
@@ -219,6 +186,8 @@ struct Session<'a> {
     done: usize,
     /// Others published to the stream of the run at hand: it is theirs too, and stays.
     shared: bool,
+    /// At the generators of its runs.
+    look: Look,
 }
 
 impl Session<'_> {
@@ -365,6 +334,8 @@ impl Session<'_> {
             ));
         }
         let cost = stopwatch.stop(seen.summary.totals.published, end.as_nanos());
+        let looked = self.look.at(&outcome, (scenario, seed), interrupts).await;
+        notes.extend(looked.notes);
         let run = Run {
             world: World::Live,
             lane: None,
@@ -373,6 +344,8 @@ impl Session<'_> {
             partial,
             unfinished: matches!(&outcome, Ok(outcome) if matches!(outcome.ended, Ended::TimeLimit)),
             cost,
+            generator: looked.figures,
+            objections: looked.objections,
             replay: self.replay(scenario, seed, target),
             notes,
         };
@@ -384,7 +357,7 @@ impl Session<'_> {
         }
         match outcome?.ended {
             Ended::Signal(signal) => Ok(Some(signal)),
-            Ended::Complete | Ended::TimeLimit => Ok(None),
+            Ended::Complete | Ended::TimeLimit => Ok(looked.signal),
         }
     }
 
@@ -405,7 +378,11 @@ impl Session<'_> {
         if let Some(local) = arguments.local {
             command.push_str(&format!(" --local {local}"));
         }
-        for (word, said) in [("strict", arguments.strict), ("keep", arguments.keep)] {
+        for (word, said) in [
+            ("strict", arguments.strict),
+            ("keep", arguments.keep),
+            ("ceiling", arguments.ceiling),
+        ] {
             if said {
                 command.push_str(&format!(" --{word}"));
             }

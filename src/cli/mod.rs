@@ -15,6 +15,7 @@ mod exit;
 mod explore;
 mod files;
 mod folder;
+mod generator;
 mod interrupt;
 mod lane;
 mod live;

@@ -1,7 +1,8 @@
 //! From what the watchers saw to the record that a result is made of.
 //!
-//! Leans on `watch` and `report`.
+//! Leans on `watch`, `measure` and `report`.
 
+use crate::measure::Generator;
 use crate::report::{Cost, RunLane, RunRecord, World};
 use crate::scenario::Scenario;
 use crate::seed::Seed;
@@ -16,6 +17,8 @@ pub(super) struct Run<'a> {
     pub(super) partial: bool,
     pub(super) unfinished: bool,
     pub(super) cost: Cost,
+    pub(super) generator: Option<Generator>,
+    pub(super) objections: Vec<String>,
     pub(super) replay: String,
     pub(super) notes: Vec<String>,
 }
@@ -47,6 +50,8 @@ pub(super) fn record(run: Run<'_>, seen: Seen) -> RunRecord {
         violations: findings.violations.into_iter().map(Into::into).collect(),
         stalls: findings.stalls.into_iter().map(Into::into).collect(),
         cost: run.cost,
+        generator: run.generator,
+        objections: run.objections,
         settings: run.scenario.settings.clone(),
         notes,
         replay: run.replay,

@@ -254,6 +254,8 @@ fn run_one(
         partial: outcome.partial,
         unfinished: outcome.unfinished,
         cost,
+        generator: None,
+        objections: Vec::new(),
         replay: replay(job, arguments.lane, &arguments.set),
         notes: sim_notes(&outcome),
     };

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 use super::alarm::Alarms;
 use super::claims::Claims;
-use super::clock::Clock;
+use super::clock::{Clock, Meter};
 use super::connect::{Connection, Connector};
 use super::error::LiveError;
 use super::interrupt::Interrupts;
@@ -22,7 +22,8 @@ use crate::client::{BatchEnd, Witness};
 use crate::event::{BatchNumber, Event, Observer, PublisherId};
 use crate::load::{MessageMaker, PayloadContent, Plan, Runner, Timed, World, publisher_settings};
 use crate::machine::Time;
-use crate::scenario::Settings;
+use crate::measure::{Generator, LateStarts, LatencyHistogram, Spent, latency_histogram};
+use crate::scenario::{Arrival, Settings};
 use crate::seed::Seed;
 
 /// So many connections are opened at a time.
@@ -52,6 +53,8 @@ pub(super) struct Published {
     /// A second signal came: nothing more is to be waited for.
     pub(super) hurried: bool,
     pub(super) failures: Vec<PublisherFailure>,
+    /// What the publishing thread took for it.
+    pub(super) spent: Spent,
     /// The servers are gone, and that ended it.
     pub(super) lost: Option<LiveError>,
 }
@@ -81,6 +84,9 @@ pub(super) struct LiveWorld<'o> {
     reading: Cell<(Time, u8)>,
     observers: RefCell<&'o mut [&'o mut dyn Observer]>,
     claims: RefCell<Claims>,
+    /// Only where the load knows when it wants its messages.
+    late_starts: Option<RefCell<LateStarts>>,
+    wake_lag: RefCell<LatencyHistogram>,
     batches: Cell<u32>,
     stopped: Cell<Option<Time>>,
     stopping: Notify,
@@ -88,13 +94,19 @@ pub(super) struct LiveWorld<'o> {
 }
 
 impl<'o> LiveWorld<'o> {
-    /// A world whose clock starts now.
-    pub(super) fn new(observers: &'o mut [&'o mut dyn Observer]) -> Self {
+    /// A world for a run of this file, whose clock starts now.
+    pub(super) fn new(settings: &Settings, observers: &'o mut [&'o mut dyn Observer]) -> Self {
+        let is_open_loop = settings
+            .publishers
+            .iter()
+            .any(|group| group.arrival != Arrival::Closed);
         Self {
             clock: Clock::start(),
             reading: Cell::new((Time::ZERO, 0)),
             observers: RefCell::new(observers),
             claims: RefCell::default(),
+            late_starts: is_open_loop.then(RefCell::default),
+            wake_lag: RefCell::new(latency_histogram()),
             batches: Cell::new(0),
             stopped: Cell::new(None),
             stopping: Notify::new(),
@@ -110,6 +122,19 @@ impl<'o> LiveWorld<'o> {
     /// What the publishers have said so far.
     pub(super) fn claims(&self) -> std::cell::Ref<'_, Claims> {
         self.claims.borrow()
+    }
+
+    /// Messages sent so far.
+    pub(super) fn published(&self) -> u64 {
+        let claims = self.claims.borrow();
+        claims.batches().iter().map(|batch| batch.published.0).sum()
+    }
+
+    /// The figures of the generator, for what the publishing took.
+    pub(super) fn generator(&self, spent: Spent) -> Generator {
+        let late = self.late_starts.as_ref();
+        let late = late.map(|late| late.borrow().count());
+        Generator::new(spent, self.published(), &self.wake_lag.borrow(), late)
     }
 
     /// Ends at `at`, whoever has stopped.
@@ -147,6 +172,9 @@ impl Witness for LiveWorld<'_> {
 
     fn tell(&self, at: Time, event: Event) {
         self.claims.borrow_mut().see(at, &event);
+        if let Some(late) = &self.late_starts {
+            late.borrow_mut().see(at, &event);
+        }
         for observer in self.observers.borrow_mut().iter_mut() {
             observer.see(at, &event);
         }
@@ -173,7 +201,10 @@ impl Timed for LiveWorld<'_> {
         tokio::select! {
             biased;
             () = self.stopping.notified() => {}
-            () = self.alarms.until(&self.clock, at) => {}
+            () = self.alarms.until(&self.clock, at) => {
+                let lag = self.clock.now().since(at).as_nanos();
+                self.wake_lag.borrow_mut().saturating_record(lag);
+            }
         }
     }
 }
@@ -275,6 +306,8 @@ impl Fleet {
             world.reading.set((Time::ZERO, 0));
             publishing.as_mut().poll(context)
         });
+        let idle = settings.publishers.iter().map(|group| group.start.0).min();
+        let meter = Meter::start();
         let supervised = supervise(world, publishing, limit, interrupts);
         // None of them could end a batch any more.
         let ((ended, hurried), lost) = tokio::select! {
@@ -282,6 +315,7 @@ impl Fleet {
             supervised = supervised => (supervised, None),
             lost = lost => ((Ended::Complete, true), Some(lost)),
         };
+        let spent = meter.stop(idle.unwrap_or(Time::ZERO));
         if lost.is_some() {
             world.stop();
         }
@@ -300,6 +334,7 @@ impl Fleet {
             ended,
             hurried,
             failures,
+            spent,
             lost,
         }
     }

@@ -2,11 +2,13 @@
 //!
 //! `access` says how to get in, `fetch` finds a nats-server, `local` runs some, each a `node`, `target`
 //! makes the stream, `fleet` publishes, `probes` ask the API meanwhile, `chaos` makes faults in the
-//! `cluster`, `reading` reads back and `verify` compares. Leans on `load`, `client`, `scenario` and `event`. It and `sim` never see
+//! `cluster`, `reading` reads back and `verify` compares. `ceiling` runs the
+//! fleet against the `sink`, to tell what the generator can do at the most. Leans on `load`, `client`, `scenario` and `event`. It and `sim` never see
 //! each other.
 
 mod access;
 mod alarm;
+mod ceiling;
 mod chaos;
 mod claims;
 mod clock;
@@ -24,10 +26,12 @@ mod probes;
 mod readback;
 mod reading;
 mod run;
+mod sink;
 mod target;
 mod verify;
 
 pub use access::{Access, Identity};
+pub use ceiling::Ceilings;
 pub use claims::{Claim, Claims};
 pub use clock::Clock;
 pub use configuration::configuration;

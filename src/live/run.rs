@@ -20,6 +20,7 @@ use crate::client::Witness;
 use crate::event::Observer;
 use crate::load::PayloadContent;
 use crate::machine::Time;
+use crate::measure::Generator;
 use crate::scenario::Scenario;
 use crate::seed::Seed;
 
@@ -48,7 +49,7 @@ impl RunOptions<'_> {
 }
 
 /// What came out, besides the events.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct LiveOutcome {
     /// How the publishing ended.
     pub ended: Ended,
@@ -58,6 +59,8 @@ pub struct LiveOutcome {
     pub servers: String,
     /// When publishing ended.
     pub published_until: Time,
+    /// What the generator took and had left; `None` when it did not come to publish.
+    pub generator: Option<Generator>,
     /// What a reader of the result should know.
     pub notes: Vec<String>,
     /// Publishers that an error ended.
@@ -140,7 +143,7 @@ async fn play(
         .iter_mut()
         .map(|observer| &mut **observer as _)
         .collect();
-    let world = LiveWorld::new(&mut observers);
+    let world = LiveWorld::new(settings, &mut observers);
     let lost = async {
         tokio::select! {
             biased;
@@ -163,11 +166,13 @@ async fn play(
     }
     let mut ended = published.ended;
     let published_until = world.now();
+    let generator = Some(world.generator(published.spent));
     if let Some(chaos) = chaos.as_ref().filter(|_| !published.hurried) {
         tokio::select! {
             biased;
             signal = interrupts.next() => return Ok(LiveOutcome {
                 published_until,
+                generator,
                 failures: published.failures,
                 ..cut_short(target, signal)
             }),
@@ -189,6 +194,7 @@ async fn play(
         ended,
         failures: published.failures,
         published_until,
+        generator,
         read_back: found,
         notes: chaos.map_or_else(Vec::new, Chaos::into_notes),
         ..cut_short(target, 0)
@@ -224,6 +230,7 @@ fn cut_short(target: &Target, signal: u8) -> LiveOutcome {
         server_version: target.connection().version.clone(),
         servers: target.connector().shown().to_owned(),
         published_until: Time::ZERO,
+        generator: None,
         notes: Vec::new(),
         failures: Vec::new(),
         read_back: None,

@@ -9,6 +9,7 @@ mod batches;
 mod columns;
 mod distribution;
 mod finish;
+mod generator;
 mod groups;
 mod in_flight;
 mod observe;
@@ -19,6 +20,7 @@ mod summary;
 pub use api::ApiCalls;
 pub use columns::{FlowSeries, LatencySeries, Series};
 pub use distribution::{Distribution, DistributionError, LatencyHistogram, latency_histogram};
+pub use generator::{Ceiling, Generator, LateStarts, Spent};
 pub use groups::Group;
 pub use recorder::{Options, Recorder};
 pub use summary::{

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::api::fates;
 use super::chart::{self, ChartError};
-use super::rows::{QUANTILES, notes, quantiles, seconds, total_rows};
+use super::rows::{QUANTILES, generator_rows, notes, quantiles, seconds, total_rows};
 use super::text::{byte_rate, count, duration, escape_html, mebibytes, percent, short};
 use super::verdict::{is_open, word};
 use super::{ResultFile, RunLane, RunResult, Verdict, World};
@@ -267,6 +267,7 @@ fn totals(page: &mut String, result: &RunResult) {
     if let Some(bytes) = cost.peak_rss_bytes {
         rows.push(("peak memory", mebibytes(bytes)));
     }
+    rows.extend(generator_rows(result));
     for (name, value) in rows {
         put!(
             page,

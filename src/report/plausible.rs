@@ -151,6 +151,9 @@ fn distributions(run: &RunResult) -> Vec<(String, &Distribution)> {
         all.push((key("ack_latency_ns"), &group.ack_latency_ns));
         all.push((key("response_time_ns"), &group.response_time_ns));
     }
+    if let Some(generator) = &run.generator {
+        all.push(("generator.wake_lag_ns".to_owned(), &generator.wake_lag_ns));
+    }
     let calls = run.api_latency_ns.iter();
     all.extend(calls.map(|(call, latency)| (format!("api_latency_ns.{call}"), latency)));
     all

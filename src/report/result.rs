@@ -8,8 +8,8 @@ use super::api;
 use super::verdict::{self, Cut};
 use crate::judge;
 use crate::measure::{
-    ApiCalls, Distribution, FaultTimes, FlowSeries, GroupSummary, LeaderChange, Series, StallTime,
-    Summary, Throughput, Totals, Window, rounded,
+    ApiCalls, Distribution, FaultTimes, FlowSeries, Generator, GroupSummary, LeaderChange, Series,
+    StallTime, Summary, Throughput, Totals, Window, rounded,
 };
 use crate::scenario::{Lane, Settings, Substrate, config_hash};
 use schemars::JsonSchema;
@@ -96,6 +96,10 @@ pub struct RunRecord {
     pub stalls: Vec<Stall>,
     /// What the run cost this machine.
     pub cost: Cost,
+    /// What the generator had left; none for a simulated run.
+    pub generator: Option<Generator>,
+    /// What the command asked for besides the file, and the run did not do.
+    pub objections: Vec<String>,
     /// The file as resolved; the result adds the defaults of the model where there was one.
     pub settings: Settings,
     /// What a reader has to know: what a latency means here, what was left out.
@@ -180,6 +184,9 @@ pub struct RunResult {
     pub faults: Vec<FaultTimes>,
     /// What the run cost this machine. The only part that differs between equal runs.
     pub cost: Cost,
+    /// What the load generator of a live run took and had left. Null for a simulated run.
+    #[serde(default)]
+    pub generator: Option<Generator>,
     /// The whole file as resolved.
     pub config: Settings,
 }
@@ -307,6 +314,7 @@ impl RunResult {
                 (false, false) => None,
             },
         );
+        judgement.unmet.extend(record.objections);
         if !record.partial {
             let late = api::unmet(
                 &settings.expect,
@@ -349,6 +357,7 @@ impl RunResult {
             leader_changes: summary.leader_changes,
             faults: summary.faults,
             cost: record.cost,
+            generator: record.generator,
             config: settings,
         }
     }
@@ -426,6 +435,8 @@ pub(crate) mod tests {
             violations: Vec::new(),
             stalls: Vec::new(),
             cost: Cost::new(2_000_000_000, 10, 4_000_000_000, None),
+            generator: None,
+            objections: Vec::new(),
             settings: settings(),
             notes: Vec::new(),
             replay: replay_command(World::Sim, "sims/nats/steady.toml", 7, &[]),
@@ -500,6 +511,16 @@ pub(crate) mod tests {
             by_signal.unmet,
             ["the run was broken off before it was over"]
         );
+    }
+
+    #[test]
+    fn what_the_command_objects_to_is_not_as_expected() {
+        let result = RunResult::new(RunRecord {
+            objections: vec!["client-bound".to_owned()],
+            ..record()
+        });
+        assert_eq!((result.verdict, result.expected), (Verdict::Pass, false));
+        assert_eq!(result.unmet, ["client-bound"]);
     }
 
     #[test]

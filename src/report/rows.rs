@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::RunResult;
-use super::text::{count, percent, printable};
+use super::text::{count, duration, percent, printable, short};
 use crate::measure::Distribution;
 
 /// ` (publisher 1, batch 2)`, or what of it is known.
@@ -105,6 +105,53 @@ fn batch_text(result: &RunResult) -> String {
         let _ = write!(text, " ({})", endings.join(", "));
     }
     text
+}
+
+/// The generator of a live run, by name: what it took, how late it was, and what it could have done.
+pub(super) fn generator_rows(result: &RunResult) -> Vec<(&'static str, String)> {
+    let Some(generator) = &result.generator else {
+        return Vec::new();
+    };
+    let waited = match generator.waited_for_core_ns {
+        Some(waited) if waited > 0 => format!(", waited {} for one", duration(waited)),
+        _ => String::new(),
+    };
+    let mut rows = vec![(
+        "generator",
+        format!(
+            "{} of a core{waited}; {} msg/s of CPU time",
+            percent(generator.core_share),
+            short(generator.messages_per_cpu_second)
+        ),
+    )];
+    if let Some(ceiling) = generator.ceiling {
+        rows.push((
+            "its ceiling",
+            format!(
+                "{} msg/s, of which the run took {}{}",
+                short(ceiling.messages_per_cpu_second),
+                percent(ceiling.share),
+                match generator.client_bound {
+                    Some(true) => ": client-bound",
+                    Some(false) | None => "",
+                }
+            ),
+        ));
+    }
+    if let Some(late) = generator.late_starts {
+        let lag = &generator.wake_lag_ns;
+        rows.push((
+            "its lateness",
+            format!(
+                "woke late by p50 {}, p99 {}, max {}; {} late starts",
+                duration(lag.p50),
+                duration(lag.p99),
+                duration(lag.max),
+                count(late)
+            ),
+        ));
+    }
+    rows
 }
 
 /// What a reader has to know, of the run and of its groups; foreign text as it came.

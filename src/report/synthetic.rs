@@ -11,7 +11,7 @@ use super::result::tests::settings;
 use super::{Cost, RunRecord, RunResult, Stall, Violation, World, replay_command};
 use crate::event::{BatchNumber, Event, Observer as _, Outcome, PublisherId};
 use crate::machine::Time;
-use crate::measure::{Group, LeaderChange, Options, Recorder};
+use crate::measure::{Generator, Group, LeaderChange, Options, Recorder, Spent, latency_histogram};
 use crate::nats::{BatchSequence, GapMode, Operation, StreamSequence};
 use crate::units::Span;
 
@@ -23,6 +23,19 @@ pub(super) struct Shape {
     pub(super) rate: f64,
     pub(super) latency_us: f64,
     pub(super) trouble: bool,
+}
+
+/// A generator that took 0.9 s of a core for 180,000 messages, and woke late once in ten.
+pub(super) fn generator() -> Generator {
+    let spent = Spent {
+        publishing_ns: 1_000_000_000,
+        cpu_ns: 900_000_000,
+        waited_for_core_ns: Some(5_000_000),
+    };
+    let mut lag = latency_histogram();
+    lag.saturating_record_n(50_000, 9);
+    lag.saturating_record(2_000_000);
+    Generator::new(spent, 180_000, &lag, Some(3)).below(240_000.0)
 }
 
 /// Records a run of this shape.

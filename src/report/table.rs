@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use super::api;
 use super::paint::Painter;
-use super::rows::{QUANTILES, notes, quantiles, seconds, total_rows, whose};
+use super::rows::{QUANTILES, generator_rows, notes, quantiles, seconds, total_rows, whose};
 use super::text::{byte_rate, count, duration, mebibytes, percent, printable, short};
 use super::verdict::{is_open, word};
 use super::{RunResult, RunSet, SetSummary, Verdict, place};
@@ -262,6 +262,8 @@ fn speed(result: &RunResult) -> Vec<String> {
             .peak_rss_bytes
             .map_or_else(String::new, |bytes| format!(", {}", mebibytes(bytes))),
     ));
+    let generator = generator_rows(result).into_iter();
+    lines.extend(generator.map(|(name, value)| format!("{name:<15}{value}")));
     if let Some(hash) = &result.trace_hash {
         lines.push(format!("trace          {}", printable(hash)));
     }
@@ -315,6 +317,23 @@ mod tests {
             assert!(head.contains(part), "{part}\n{text}");
         }
         assert!(text.contains("ack latency"));
+    }
+
+    #[test]
+    fn a_live_run_tells_what_its_generator_had_left() {
+        let mut result = trouble();
+        assert!(!table(&result, false).contains("generator"));
+        result.generator = Some(synthetic::generator());
+        let text = table(&result, false);
+        for line in [
+            "generator      90 % of a core, waited 5 ms for one; 200k msg/s of CPU time",
+            "its ceiling    240k msg/s, of which the run took 75 %: client-bound",
+            "its lateness   woke late by p50 50 us, p99 2 ms, max 2 ms; 3 late starts",
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+        let page = crate::report::page(&result).unwrap();
+        assert!(page.contains("<th>its ceiling</th><td>240k msg/s"));
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub(crate) fn result(scenario: &Scenario, seed: u64, outcome: SimOutcome) -> Run
         violations: findings.violations.into_iter().map(Into::into).collect(),
         stalls: findings.stalls.into_iter().map(Into::into).collect(),
         cost: Cost::default(),
+        generator: None,
+        objections: Vec::new(),
         settings: scenario.settings.clone(),
         notes: Vec::new(),
         replay: String::new(),
