@@ -24,6 +24,7 @@ mod probes;
 mod readback;
 mod reading;
 mod run;
+mod sequences;
 mod target;
 mod verify;
 
