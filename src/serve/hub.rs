@@ -11,7 +11,7 @@ use std::task::Waker;
 use bytes::{Bytes, BytesMut};
 use rand::RngExt;
 
-use super::kinds::{Hosts, Numbering, kind_of, reply_kind};
+use super::kinds::{Hosts, Messages, Numbering, kind_of, reply_kind};
 use super::links::{Late, Links, Way};
 use super::ports::Ports;
 use super::tally::Tally;
@@ -23,7 +23,7 @@ use crate::modelled::{Modelled, draw};
 use crate::scenario::FrameKind;
 use crate::seed::{Generator, Seed};
 use crate::server::front::{Front, FrontAction, Options};
-use crate::server::message::{BatchHandle, ConnectionId, Fact, Reply, ReplyTo};
+use crate::server::message::{AtomicFact, BatchHandle, ConnectionId, Fact, Reply, ReplyTo};
 use crate::server::{Action, Input, Server, Source};
 
 /// Most numbers of batches that are remembered; of more, the oldest batch is asked for again.
@@ -47,6 +47,7 @@ pub struct Hub {
     numbering: Numbering,
     numbers: BTreeMap<BatchHandle, BatchNumber>,
     hosts: Option<Hosts>,
+    messages: Option<Messages>,
     /// By connection: whose it is, as far as is known: its number among those that published to a
     /// batch, unless its address told.
     publishers: BTreeMap<ConnectionId, PublisherId>,
@@ -91,6 +92,7 @@ impl Hub {
             numbering: Box::new(|handle, _| BatchNumber(handle.0)),
             numbers: BTreeMap::new(),
             hosts: None,
+            messages: None,
             publishers: BTreeMap::new(),
             observer,
             tally: Tally::default(),
@@ -110,6 +112,12 @@ impl Hub {
     /// without, publishers are counted as they first publish to a batch.
     pub fn name_publishers(&mut self, hosts: Hosts) {
         self.hosts = Some(hosts);
+    }
+
+    /// From now on it is told, too, when messages are stored that are of no fast batch, if `messages`
+    /// knows them.
+    pub fn name_messages(&mut self, messages: Messages) {
+        self.messages = Some(messages);
     }
 
     /// Whether a message of a publisher, or an answer to one, is between its socket and the stream.
@@ -422,11 +430,38 @@ impl Hub {
 
     fn fact(&mut self, fact: &Fact) {
         self.tally.note(fact);
-        if let Some(event) = Event::of_fact(fact, |batch| self.number(batch)) {
+        let event = Event::of_fact(fact, |batch| self.number(batch));
+        if let Some(event) = event.or_else(|| self.stored_otherwise(fact)) {
             self.tell(&event);
         }
         self.front
             .fact(self.now, &self.server, fact, &mut self.ports);
+    }
+
+    /// What tells that a message of no fast batch was stored.
+    fn stored_otherwise(&mut self, fact: &Fact) -> Option<Event> {
+        let messages = self.messages.as_mut()?;
+        let (Fact::Stored {
+            payload,
+            stream_sequence,
+            ..
+        }
+        | Fact::Atomic(AtomicFact::Stored {
+            payload,
+            stream_sequence,
+            ..
+        })) = fact
+        else {
+            return None;
+        };
+        let (batch, sequence) = messages(*payload)?;
+        Some(Event::Stored {
+            batch,
+            bytes: payload.bytes,
+            digest: payload.digest,
+            sequence,
+            stream_sequence: *stream_sequence,
+        })
     }
 
     fn fate(&mut self, publisher: PublisherId, kind: FrameKind) -> Fate {

@@ -6,11 +6,14 @@ use crate::batch::fast::publisher::ControlFrame;
 use crate::event::{BatchNumber, PublisherId};
 use crate::nats::{BatchSequence, Operation};
 use crate::scenario::FrameKind;
-use crate::server::message::BatchHandle;
+use crate::server::message::{BatchHandle, Payload};
 
 /// Gives a batch its number in the run when it is first seen, by handle and id; the same again
 /// should it be asked once more.
 pub type Numbering = Box<dyn FnMut(BatchHandle, &str) -> BatchNumber>;
+
+/// Says which message of the run a stored one is that names no fast batch, by its payload.
+pub type Messages = Box<dyn FnMut(Payload) -> Option<(BatchNumber, BatchSequence)>>;
 
 /// Says which publisher of the run connects from this address.
 pub type Hosts = Box<dyn FnMut(&str) -> PublisherId>;
