@@ -6,6 +6,9 @@ use crate::batch::fast::publisher::{Profile, Settings};
 use crate::nats::GapMode;
 use crate::scenario::{ClientKind, GapWord, Gate, ProfileWord, Publishers};
 
+/// Messages without a PubAck where a file says nothing else.
+const IN_FLIGHT: u16 = 256;
+
 /// The code of a publisher, with what it alone has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClientCode {
@@ -33,7 +36,10 @@ impl ClientCode {
             ClientKind::Publish => Self::Publish,
             ClientKind::JetstreamSync => Self::JetStream { in_flight: 1 },
             ClientKind::JetstreamAsync => Self::JetStream {
-                in_flight: group.in_flight,
+                in_flight: match group.in_flight {
+                    Some(in_flight) => in_flight,
+                    None => IN_FLIGHT,
+                },
             },
             ClientKind::Atomic => Self::Atomic,
         }

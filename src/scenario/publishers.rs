@@ -24,9 +24,10 @@ pub struct Publishers {
     #[schemars(range(min = 1, max = 3))]
     pub outstanding_acks: u8,
     /// Messages without a PubAck that client `"jetstream-async"` has under way at most, 1..=4096;
-    /// that client only.
+    /// that client only. Absent: 256.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 4_096))]
-    pub in_flight: u16,
+    pub in_flight: Option<u16>,
     /// What a gap does: `"fail"` ends the batch, `"ok"` goes on.
     pub gap: GapWord,
     /// Longest wait for an ack; a ping goes out every third of it. 1ms..=1h.
@@ -102,7 +103,7 @@ impl Default for Publishers {
             client: ClientKind::Core,
             flow: 100,
             outstanding_acks: 2,
-            in_flight: 256,
+            in_flight: None,
             gap: GapWord::Fail,
             ack_timeout: Span(crate::machine::Time::from_secs(5)),
             gate: Gate::AfterPublish,
