@@ -59,6 +59,7 @@ impl<'a> Watch<'a> {
             let manner = Manner {
                 ack_timeout: group.ack_timeout.0,
                 errors_count_as_acks: group.errors_count_as_acks,
+                fast_ingest: group.client.is_fast_ingest(),
             };
             std::iter::repeat_n(manner, group.count as usize)
         };

@@ -1,15 +1,23 @@
 //! Clients that publish a batch: one trait, and an adapter for each client code.
 //!
+//! To those that are no publishers of batches a batch is so many messages that are counted together.
+//!
 //! An adapter drives one batch over a NATS connection and tells what its publisher sees in events.
-//! It has no task and no channel of its own. Leans on `event`, the publisher settings of
-//! `batch`, the words of `nats` and async-nats.
+//! It has no task and no channel of its own. Leans on `event`, the publishers of `batch`, the words
+//! of `nats` and async-nats.
 
+mod atomic;
 mod core;
 mod extra;
+mod jetstream;
+mod publish;
 
 pub use self::core::CoreClient;
 pub use async_nats::jetstream::message::OutboundMessage as Message;
+pub use atomic::AtomicClient;
 pub use extra::ExtraClient;
+pub use jetstream::JetStreamClient;
+pub use publish::PublishClient;
 
 use std::future::Future;
 

@@ -80,6 +80,18 @@ impl Event {
             Self::RefusalSeen { batch, code } => {
                 [head(9, 0, u64::from(code), batch.0), at, 0, 0, 0]
             }
+            Self::MessageAckSeen {
+                batch,
+                duplicate,
+                sequence,
+                stream_sequence,
+            } => [
+                head(35, u64::from(duplicate), 0, batch.0),
+                at,
+                sequence.0,
+                stream_sequence.0,
+                0,
+            ],
             Self::BatchEnded {
                 batch,
                 outcome,

@@ -96,7 +96,9 @@ impl ApiOperation {
 )]
 pub enum Event {
     // -- client ------------------------------------------------------------------------------
-    /// A publisher begins a batch with these settings.
+    /// A publisher begins a batch with these settings. A client that is no fast publisher has batches,
+    /// too: an atomic one, or just messages that are counted together. `flow` is 0 then where no ack
+    /// comes before the last message, and 1 where each message has its own, with so many outstanding.
     BatchStarted {
         publisher: PublisherId,
         batch: BatchNumber,
@@ -128,7 +130,7 @@ pub enum Event {
         expected: BatchSequence,
         received: BatchSequence,
     },
-    /// A flow error reached the publisher.
+    /// A flow error reached the publisher, or an error in place of the PubAck of a single message.
     ErrorSeen {
         batch: BatchNumber,
         code: u16,
@@ -144,6 +146,14 @@ pub enum Event {
     /// An error in place of a PubAck reached the publisher: `code` is its `err_code`, or 503 / 429
     /// for a bare status.
     RefusalSeen { batch: BatchNumber, code: u16 },
+    /// The PubAck of a single message reached a publisher that has each of its messages acknowledged
+    /// for itself: it covers that message and no other.
+    MessageAckSeen {
+        batch: BatchNumber,
+        duplicate: bool,
+        sequence: BatchSequence,
+        stream_sequence: StreamSequence,
+    },
     /// The batch is over for its publisher; `code` is 0 or the error that ended it, `acknowledged`
     /// the highest sequence it knows to be covered.
     BatchEnded {
@@ -316,6 +326,7 @@ impl Event {
             | Self::ErrorSeen { batch, .. }
             | Self::PubAckSeen { batch, .. }
             | Self::RefusalSeen { batch, .. }
+            | Self::MessageAckSeen { batch, .. }
             | Self::BatchEnded { batch, .. }
             | Self::BatchOpened { batch, .. }
             | Self::BatchForgotten { batch, .. }

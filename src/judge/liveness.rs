@@ -318,6 +318,7 @@ mod tests {
         let manner = Manner {
             ack_timeout: Time::from_secs(3),
             errors_count_as_acks: false,
+            fast_ingest: true,
         };
         let mut judges = Judges::new(vec![manner], false);
         let mut see = |at, event| judges.see(Time::from_secs(at), &event);
@@ -393,6 +394,7 @@ mod tests {
             manner: Manner {
                 ack_timeout: Time::from_secs(3),
                 errors_count_as_acks: false,
+                fast_ingest: true,
             },
         };
         let mut judge = EveryPublisherEnds::new(&start);

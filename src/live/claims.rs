@@ -1,7 +1,8 @@
 //! What the publishers of a run say they did, batch by batch, gathered from their events.
 //!
-//! Leans on `event`. `verify` holds it to the stream.
+//! Leans on `event` and `sequences`. `verify` holds it to the stream.
 
+use super::sequences::Sequences;
 use crate::event::{BatchNumber, Event, Observer, Outcome, PublisherId};
 use crate::machine::Time;
 use crate::nats::{BatchSequence, GapMode, Operation};
@@ -36,6 +37,8 @@ pub struct Claim {
     pub gaps: Vec<(BatchSequence, BatchSequence)>,
     /// Sequences reported as refused.
     pub refused: Vec<BatchSequence>,
+    /// The messages that have a PubAck of their own; `None`: none has, as in a batch of any kind.
+    pub(super) acked_singly: Option<Sequences>,
     /// The client does not say which messages it was told to be missing or refused.
     pub vague: bool,
 }
@@ -84,6 +87,7 @@ impl Claims {
             counted: None,
             gaps: Vec::new(),
             refused: Vec::new(),
+            acked_singly: None,
             vague: false,
         });
         let index = publisher.0 as usize;
@@ -140,6 +144,13 @@ impl Observer for Claims {
             Event::ErrorSeen {
                 batch, sequence, ..
             } => self.with(batch, |claim| claim.refused(sequence)),
+            Event::MessageAckSeen {
+                batch, sequence, ..
+            } => self.with(batch, |claim| {
+                claim.acknowledged = claim.acknowledged.max(sequence);
+                let acked = claim.acked_singly.get_or_insert_default();
+                acked.take(sequence.0);
+            }),
             Event::PubAckSeen { batch, count, .. } => {
                 self.with(batch, |claim| claim.counted = Some(count));
             }

@@ -20,7 +20,9 @@ use super::error::LiveError;
 use super::interrupt::Interrupts;
 use crate::client::{BatchEnd, Witness};
 use crate::event::{BatchNumber, Event, Observer, PublisherId};
-use crate::load::{MessageMaker, PayloadContent, Plan, Runner, Timed, World, publisher_settings};
+use crate::load::{
+    ClientCode, MessageMaker, PayloadContent, Plan, Runner, Timed, World, publisher_settings,
+};
 use crate::machine::Time;
 use crate::measure::{Generator, LateStarts, LatencyHistogram, Spent, latency_histogram};
 use crate::scenario::{Arrival, Settings};
@@ -288,7 +290,7 @@ impl Fleet {
                 let publisher = member.plan.publisher();
                 let mut settings = publisher_settings(group);
                 settings.profile.ping_while_opening = early_pings;
-                let (client, plan, maker) = (group.client, member.plan, member.maker);
+                let (client, plan, maker) = (ClientCode::of(group), member.plan, member.maker);
                 let runner = Runner::new(world, jetstream, client, settings, plan, maker);
                 (publisher, &group.name, runner)
             })

@@ -26,6 +26,7 @@ mod probes;
 mod readback;
 mod reading;
 mod run;
+mod sequences;
 mod sink;
 mod target;
 mod verify;

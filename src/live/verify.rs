@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::claims::{Claim, Claims};
+use super::sequences::{Came, Sequences};
 use crate::event::{BatchNumber, Outcome, PublisherId};
 use crate::load::Identity;
 use crate::nats::{BatchSequence, GapMode};
@@ -74,14 +75,12 @@ pub(super) struct Reader {
 /// What is there of one batch.
 #[derive(Debug, Default)]
 struct Seen {
-    highest: u64,
+    came: Sequences,
     distinct: u64,
     duplicates: u64,
     first_duplicate: u64,
     out_of_order: u64,
     first_out_of_order: u64,
-    /// Ranges below `highest` that have not come: first and last of each.
-    holes: BTreeMap<u64, u64>,
 }
 
 impl Reader {
@@ -168,62 +167,22 @@ impl Reader {
 
 impl Seen {
     fn take(&mut self, sequence: u64) {
-        if sequence > self.highest {
-            if sequence > self.highest + 1 {
-                self.holes.insert(self.highest + 1, sequence - 1);
-            }
-            self.highest = sequence;
-            self.distinct += 1;
-            return;
-        }
-        let hole = self.holes.range(..=sequence).next_back();
-        let Some((first, last)) = hole
-            .map(|(first, last)| (*first, *last))
-            .filter(|(_, last)| *last >= sequence)
-        else {
-            if self.duplicates == 0 {
-                self.first_duplicate = sequence;
-            }
-            self.duplicates += 1;
-            return;
-        };
-        if self.out_of_order == 0 {
-            self.first_out_of_order = sequence;
-        }
-        self.out_of_order += 1;
-        self.distinct += 1;
-        self.holes.remove(&first);
-        if first < sequence {
-            self.holes.insert(first, sequence - 1);
-        }
-        if sequence < last {
-            self.holes.insert(sequence + 1, last);
-        }
-    }
-
-    /// Ranges of `1..=up_to` that are not stored.
-    fn missing(&self, up_to: u64) -> impl Iterator<Item = (u64, u64)> {
-        let tail = (self.highest < up_to).then_some((self.highest + 1, up_to));
-        self.holes
-            .iter()
-            .take_while(move |(first, _)| **first <= up_to)
-            .map(move |(first, last)| (*first, (*last).min(up_to)))
-            .chain(tail)
-    }
-
-    /// The first message stored of these ranges, each its first and the first beyond it.
-    fn stored_within(&self, mut ranges: impl Iterator<Item = (u64, u64)>) -> Option<u64> {
-        ranges.find_map(|(first, beyond)| {
-            let mut next = first;
-            while next < beyond {
-                let mut holes = self.missing(beyond - 1);
-                match holes.find(|(_, last)| *last >= next) {
-                    Some((start, last)) if start <= next => next = last + 1,
-                    Some(_) | None => return Some(next),
+        match self.came.take(sequence) {
+            Came::First => self.distinct += 1,
+            Came::Late => {
+                if self.out_of_order == 0 {
+                    self.first_out_of_order = sequence;
                 }
+                self.out_of_order += 1;
+                self.distinct += 1;
             }
-            None
-        })
+            Came::Again => {
+                if self.duplicates == 0 {
+                    self.first_duplicate = sequence;
+                }
+                self.duplicates += 1;
+            }
+        }
     }
 
     fn compare(
@@ -247,8 +206,16 @@ impl Seen {
         };
         let covered = claim.acknowledged.0;
         if !allowances.evicts && !allowances.deduplicates {
-            for (first, last) in self.missing(covered.min(claim.published.0)) {
-                if !claim.accounts_for(first, last) {
+            for (first, last) in self.came.missing(covered.min(claim.published.0)) {
+                if let Some(acked) = &claim.acked_singly {
+                    let range = std::iter::once((first, last + 1));
+                    if let Some(lost) = acked.first_within(range) {
+                        find(
+                            lost,
+                            "acknowledged by a PubAck of its own, and not in the stream".to_owned(),
+                        );
+                    }
+                } else if !claim.accounts_for(first, last) {
                     let mode = claim.gap.as_str();
                     find(
                         first,
@@ -260,7 +227,7 @@ impl Seen {
             }
         }
         if !allowances.deduplicates
-            && let Some(first) = self.stored_within(claim.told_missing())
+            && let Some(first) = self.came.first_within(claim.told_missing())
         {
             let gaps = claim.gaps.len();
             find(
@@ -277,10 +244,10 @@ impl Seen {
         }
         // a commit that was given up on may have been sent, or not
         let uncertain = u64::from(claim.outcome != Some(Outcome::Committed));
-        if self.highest > claim.published.0 + uncertain {
+        if self.came.highest() > claim.published.0 + uncertain {
             let published = claim.published;
             find(
-                self.highest,
+                self.came.highest(),
                 format!("the stream has this message, and only {published} were published"),
             );
         }
@@ -329,7 +296,7 @@ mod tests {
     use super::*;
     use crate::event::{Event, Observer};
     use crate::machine::Time;
-    use crate::nats::Operation;
+    use crate::nats::{Operation, StreamSequence};
 
     /// One batch of publisher 0 that sent 10 messages and saw an ack for `acked`.
     fn claims(gap: GapMode, acked: u64, more: &[Event]) -> Claims {
@@ -400,6 +367,27 @@ mod tests {
         assert_eq!((result.stored, result.lost), (6, 4));
         let found: Vec<_> = whats(&result).iter().map(|(at, _)| *at).collect();
         assert_eq!(found, [5, 8]);
+    }
+
+    /// Messages 1 to 7 and 9 have a PubAck each; the last of them is not told before message 9's.
+    #[test]
+    fn each_message_with_its_own_ack_is_looked_for() {
+        let acked = |sequence| Event::MessageAckSeen {
+            batch: BatchNumber(0),
+            duplicate: false,
+            sequence: BatchSequence(sequence),
+            stream_sequence: StreamSequence(sequence),
+        };
+        let told: Vec<_> = [1, 2, 3, 4, 5, 6, 9, 7].map(acked).into();
+        let found = |stored: &[u32]| {
+            let claims = claims(GapMode::Ok, 0, &told);
+            let result = read(&claims, stored.iter().copied());
+            whats(&result).iter().map(|(at, _)| *at).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&[1, 2, 3, 4, 5, 6, 7, 9]), [0; 0]);
+        assert_eq!(found(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]), [0; 0]);
+        assert_eq!(found(&[1, 2, 3, 5, 6, 7, 10]), [4, 9]);
+        assert_eq!(found(&[1, 2, 3, 4, 5, 6]), [7]);
     }
 
     #[test]

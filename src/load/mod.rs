@@ -19,4 +19,4 @@ pub use plan::{Plan, Planned, Step};
 pub use probe::{Ask, PROBE_PAYLOAD_BYTES, Probe, ProbeAction, ProbeInput};
 pub use prober::Prober;
 pub use runner::{Runner, Timed, World};
-pub use settings::publisher_settings;
+pub use settings::{ClientCode, publisher_settings};

@@ -9,15 +9,16 @@ use std::rc::Rc;
 
 use async_nats::jetstream::Context;
 
-use super::{MessageMaker, Plan, Planned, Step};
+use super::{ClientCode, MessageMaker, Plan, Planned, Step};
 use crate::batch::fast::publisher::Settings;
 use crate::client::{
-    BatchClient, BatchEnd, BatchSettings, CoreClient, ExtraClient, Next, Source, Witness,
+    AtomicClient, BatchClient, BatchEnd, BatchSettings, CoreClient, ExtraClient, JetStreamClient,
+    Next, PublishClient, Source, Witness,
 };
 use crate::event::{BatchNumber, Event, Outcome};
 use crate::machine::Time;
 use crate::nats::BatchSequence;
-use crate::scenario::{ClientKind, Commit};
+use crate::scenario::Commit;
 
 /// A client's time is spent once so much of it has come together.
 const PORTION: Time = Time::from_micros(10);
@@ -33,6 +34,9 @@ pub trait World: Timed {
     /// The number of a batch that opens now.
     fn open_batch(&self) -> BatchNumber;
 
+    /// A message is made that goes out next: its batch, its place there, and its payload.
+    fn made(&self, _batch: BatchNumber, _sequence: BatchSequence, _payload: &[u8]) {}
+
     /// When the world stopped taking messages, if it has: publishers then end their batches.
     fn stopped(&self) -> Option<Time>;
 }
@@ -43,7 +47,7 @@ pub struct Runner<'w, W> {
     jetstream: Context,
     plan: Plan,
     maker: MessageMaker,
-    client: ClientKind,
+    client: ClientCode,
     settings: BatchSettings,
     /// The batch under way and what is known to be covered of it.
     open: Option<(BatchNumber, BatchSequence)>,
@@ -64,7 +68,7 @@ impl<'w, W: World> Runner<'w, W> {
     pub fn new(
         world: &'w W,
         jetstream: Context,
-        client: ClientKind,
+        client: ClientCode,
         publisher: Settings,
         plan: Plan,
         maker: MessageMaker,
@@ -168,13 +172,13 @@ impl<'w, W: World> Runner<'w, W> {
         self.first = Some(first);
         self.settings.batch = batch;
         self.open = Some((batch, BatchSequence(0)));
-        let publisher = &self.settings.publisher;
+        let (flow, outstanding_acks, gap) = self.client.terms(&self.settings.publisher);
         let event = Event::BatchStarted {
             publisher: self.plan.publisher(),
             batch,
-            flow: publisher.flow,
-            outstanding_acks: u16::from(publisher.outstanding_acks),
-            gap: publisher.gap,
+            flow,
+            outstanding_acks,
+            gap,
         };
         self.world.tell(self.world.now(), event);
         self.sent.set(BatchSequence(0));
@@ -182,19 +186,31 @@ impl<'w, W: World> Runner<'w, W> {
             world: self.world,
             sent: Rc::clone(&self.sent),
         };
+        let (jetstream, connection) = (&self.jetstream, self.jetstream.client());
         match self.client {
-            ClientKind::JetstreamExtra => {
-                match ExtraClient::open(&self.jetstream, &self.settings, &ear) {
+            ClientCode::JetstreamExtra => {
+                match ExtraClient::open(jetstream, &self.settings, &ear) {
                     Ok(client) => client.publish(self).await,
                     Err(end) => end,
                 }
             }
-            ClientKind::Core => {
-                let connection = self.jetstream.client();
-                match CoreClient::open(&connection, &self.settings, &ear).await {
+            ClientCode::Core => match CoreClient::open(&connection, &self.settings, &ear).await {
+                Ok(client) => client.publish(self).await,
+                Err(end) => end,
+            },
+            ClientCode::Atomic => {
+                match AtomicClient::open(&connection, &self.settings, &ear).await {
                     Ok(client) => client.publish(self).await,
                     Err(end) => end,
                 }
+            }
+            ClientCode::Publish => {
+                let client = PublishClient::new(&connection, &self.settings, &ear);
+                client.publish(self).await
+            }
+            ClientCode::JetStream { in_flight } => {
+                let client = JetStreamClient::new(jetstream, &self.settings, in_flight, &ear);
+                client.publish(self).await
             }
         }
     }
@@ -233,6 +249,9 @@ impl<W: World> Source for Runner<'_, W> {
             self.busy_until = self.busy_until.max(now) + self.cost;
         }
         let message = self.maker.make(&planned);
+        if let Some((batch, _)) = self.open {
+            self.world.made(batch, planned.sequence, &message.payload);
+        }
         if planned.last {
             Next::Commit(message, planned.intended)
         } else {

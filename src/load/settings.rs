@@ -4,7 +4,63 @@
 
 use crate::batch::fast::publisher::{Profile, Settings};
 use crate::nats::GapMode;
-use crate::scenario::{GapWord, Gate, ProfileWord, Publishers};
+use crate::scenario::{ClientKind, GapWord, Gate, ProfileWord, Publishers};
+
+/// Messages without a PubAck where a file says nothing else.
+const IN_FLIGHT: u16 = 256;
+
+/// The code of a publisher, with what it alone has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClientCode {
+    /// Our own publisher of fast batches.
+    Core,
+    /// That of the crate jetstream-extra.
+    JetstreamExtra,
+    /// Messages without an answer.
+    Publish,
+    /// Messages with a PubAck each, so many of them without it at most.
+    JetStream {
+        /// 1 or more.
+        in_flight: u16,
+    },
+    /// Our own publisher of atomic batches.
+    Atomic,
+}
+
+impl ClientCode {
+    /// The code of the publishers of `group`.
+    pub const fn of(group: &Publishers) -> Self {
+        match group.client {
+            ClientKind::Core => Self::Core,
+            ClientKind::JetstreamExtra => Self::JetstreamExtra,
+            ClientKind::Publish => Self::Publish,
+            ClientKind::JetstreamSync => Self::JetStream { in_flight: 1 },
+            ClientKind::JetstreamAsync => Self::JetStream {
+                in_flight: match group.in_flight {
+                    Some(in_flight) => in_flight,
+                    None => IN_FLIGHT,
+                },
+            },
+            ClientKind::Atomic => Self::Atomic,
+        }
+    }
+
+    /// With what its batches begin: flow, acks outstanding and gap mode, as [`Event::BatchStarted`]
+    /// has them.
+    ///
+    /// [`Event::BatchStarted`]: crate::event::Event::BatchStarted
+    pub fn terms(self, publisher: &Settings) -> (u16, u16, GapMode) {
+        match self {
+            Self::Core | Self::JetstreamExtra => {
+                let outstanding_acks = u16::from(publisher.outstanding_acks);
+                (publisher.flow, outstanding_acks, publisher.gap)
+            }
+            Self::Publish => (0, 0, GapMode::Ok),
+            Self::JetStream { in_flight } => (1, in_flight, GapMode::Ok),
+            Self::Atomic => (0, 0, GapMode::Fail),
+        }
+    }
+}
 
 /// What a publisher of `group` runs with. A world adds what it alone knows: bug switches, or the
 /// version of a server.

@@ -108,6 +108,26 @@ impl InFlight {
         }
     }
 
+    /// Takes out one message, wherever it stands; `None` if it is not there or struck.
+    pub(super) fn take(&mut self, sequence: u64) -> Option<Stretch> {
+        let mut index = self
+            .ring
+            .partition_point(|stretch| stretch.end() <= sequence);
+        let stretch = self.ring.get_mut(index)?;
+        if u64::from(stretch.first) > sequence || stretch.dead {
+            return None;
+        }
+        if u64::from(stretch.first) < sequence {
+            let before = stretch.split_before(sequence);
+            self.ring.insert(index, before);
+            index += 1;
+        }
+        if self.ring[index].messages == 1 {
+            return self.ring.remove(index);
+        }
+        Some(self.ring[index].split_before(sequence + 1))
+    }
+
     /// Strikes the messages `from..until`, so that no ack covers them; says how many those were.
     pub(super) fn strike(&mut self, from: u64, until: u64) -> u64 {
         let mut index = self.ring.partition_point(|stretch| stretch.end() <= from);
@@ -218,7 +238,7 @@ mod tests {
             let mut plain = BTreeMap::new();
             let mut next = 1_u32;
             for _ in 0..200 {
-                match draw.random_range(0..6) {
+                match draw.random_range(0..7) {
                     0..4 => {
                         next += u32::from(draw.random_range(0..10) == 0);
                         let sent = u64::from(next / 5);
@@ -240,6 +260,12 @@ mod tests {
                             }
                         }
                         assert!(plain.keys().all(|sequence| *sequence > until));
+                    }
+                    5 => {
+                        let one = u64::from(next.saturating_sub(draw.random_range(0..12)));
+                        let taken = flight.take(one);
+                        assert!(taken.is_none_or(|taken| taken.messages == 1));
+                        assert_eq!(taken.map(|taken| taken.sent), plain.remove(&one));
                     }
                     _ => {
                         let from = u64::from(next.saturating_sub(draw.random_range(0..12)));

@@ -33,6 +33,16 @@ impl Observer for Recorder {
                 self.see_trouble(at, event);
             }
             Event::PubAckSeen { .. } | Event::BatchEnded { .. } => self.see_end(at, event),
+            Event::MessageAckSeen {
+                batch,
+                duplicate,
+                sequence,
+                ..
+            } => {
+                self.totals.pub_acks += 1;
+                self.duplicate_pub_acks += u64::from(duplicate);
+                self.credit_one(at, batch, sequence);
+            }
             Event::BatchOpened { batch, .. } => self.server_moves(batch, AtServer::Open),
             Event::BatchForgotten { batch, .. } => self.server_moves(batch, AtServer::Over),
             Event::RefusalSent { batch, code } => self.refusal_sent(batch, code),

@@ -11,7 +11,7 @@ use super::batch::{AtServer, Batch};
 use super::batches::Batches;
 use super::finish::DROP_CAUSES;
 use super::groups::{Group, GroupRecord, Runs, group_records};
-use super::in_flight::Message;
+use super::in_flight::{InFlight, Message, Stretch};
 use super::series::SeriesRecorder;
 use super::summary::{FaultTimes, LeaderChange, Totals};
 use super::{LatencyHistogram, latency_histogram};
@@ -205,6 +205,23 @@ impl Recorder {
     /// Credits every message of a batch up to `sequence`, each once.
     #[inline]
     pub(super) fn credit(&mut self, now: Time, number: BatchNumber, sequence: BatchSequence) {
+        self.credit_all(now, number, |in_flight| in_flight.next_covered(sequence.0));
+    }
+
+    /// Credits one message of a batch, once.
+    pub(super) fn credit_one(&mut self, now: Time, number: BatchNumber, sequence: BatchSequence) {
+        let mut wanted = Some(sequence.0);
+        self.credit_all(now, number, |in_flight| in_flight.take(wanted.take()?));
+    }
+
+    /// Credits what `next` takes out of the messages under way.
+    #[inline]
+    fn credit_all(
+        &mut self,
+        now: Time,
+        number: BatchNumber,
+        mut next: impl FnMut(&mut InFlight) -> Option<Stretch>,
+    ) {
         let Some(batch) = self.batches.get_mut(number) else {
             return;
         };
@@ -213,7 +230,7 @@ impl Recorder {
         let mut credit = Credit::default();
         let mut runs = Runs::default();
         self.series.reach(now);
-        while let Some(stretch) = batch.in_flight.next_covered(sequence.0) {
+        while let Some(stretch) = next(&mut batch.in_flight) {
             let messages = u64::from(stretch.messages);
             let bytes = u64::from(stretch.bytes) * messages;
             let measured = stretch.sent >= self.warm_up;

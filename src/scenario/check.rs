@@ -5,6 +5,7 @@
 
 use serde_json::Value;
 
+use super::client_checks;
 use super::error::Problem;
 use super::fault_checks::check_fault;
 use super::path::KeyPath;
@@ -61,6 +62,7 @@ pub(super) fn check_keys_written(file: &Value) -> Checked {
     for (index, group) in groups.into_iter().flatten().enumerate() {
         let path = group_path(index);
         let written = |key: &str| group.get(key).is_some();
+        client_checks::check_keys(group, &path)?;
         if group["client"] == "jetstream-extra" {
             if written("gate") {
                 let message = "goes with client = \"core\" only; jetstream-extra has its own gate";
@@ -189,6 +191,7 @@ fn check_group(group: &Publishers, settings: &Settings, path: &KeyPath) -> Check
         let message = format!("{} is above max, {}", range.min, range.max);
         return refuse(path.key("payload").key("min"), message);
     }
+    client_checks::check_atomic(group, settings, path)?;
     check_group_times(group, settings, path)?;
     check_pauses(group, path)?;
     check_headers(group, path)?;

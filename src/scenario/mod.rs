@@ -6,6 +6,7 @@
 //! the settings of the cores.
 
 mod check;
+mod client_checks;
 mod defect;
 mod error;
 mod fault_checks;

@@ -23,6 +23,11 @@ pub struct Publishers {
     /// Flow acks that may be outstanding before the gate shuts, 1..=3 (ADR-50, "Flow Control").
     #[schemars(range(min = 1, max = 3))]
     pub outstanding_acks: u8,
+    /// Messages without a PubAck that client `"jetstream-async"` has under way at most, 1..=4096;
+    /// that client only. Absent: 256.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 4_096))]
+    pub in_flight: Option<u16>,
     /// What a gap does: `"fail"` ends the batch, `"ok"` goes on.
     pub gap: GapWord,
     /// Longest wait for an ack; a ping goes out every third of it. 1ms..=1h.
@@ -98,6 +103,7 @@ impl Default for Publishers {
             client: ClientKind::Core,
             flow: 100,
             outstanding_acks: 2,
+            in_flight: None,
             gap: GapWord::Fail,
             ack_timeout: Span(crate::machine::Time::from_secs(5)),
             gate: Gate::AfterPublish,
@@ -132,6 +138,41 @@ pub enum ClientKind {
     Core,
     /// The unmodified `FastPublisher` of the crate `jetstream-extra`.
     JetstreamExtra,
+    /// Core NATS of the crate async-nats: no message is answered.
+    Publish,
+    /// `JetStream` of the crate async-nats: each message waits for the PubAck of the one before.
+    JetstreamSync,
+    /// `JetStream` of the crate async-nats, with up to `in_flight` messages without their PubAcks.
+    JetstreamAsync,
+    /// tidegate's own publisher of atomic batches, by the rule of ADR-50.
+    Atomic,
+}
+
+impl ClientKind {
+    /// The word in files.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Core => "core",
+            Self::JetstreamExtra => "jetstream-extra",
+            Self::Publish => "publish",
+            Self::JetstreamSync => "jetstream-sync",
+            Self::JetstreamAsync => "jetstream-async",
+            Self::Atomic => "atomic",
+        }
+    }
+
+    /// Whether it publishes by fast ingest, with all that belongs to it: flow, gaps, a gate.
+    pub const fn is_fast_ingest(self) -> bool {
+        match self {
+            Self::Core | Self::JetstreamExtra => true,
+            Self::Publish | Self::JetstreamSync | Self::JetstreamAsync | Self::Atomic => false,
+        }
+    }
+
+    /// Whether its batches are batches on the wire, too, which end as the file says.
+    pub const fn commits(self) -> bool {
+        self.is_fast_ingest() || matches!(self, Self::Atomic)
+    }
 }
 
 /// Gap mode as files write it.

@@ -241,6 +241,38 @@ fn keys_that_contradict_each_other_are_refused() {
             "publishers[0].gate: goes with profile",
         ),
         (
+            "client = \"publish\"\nflow = 100",
+            "publishers[0].flow: is about fast ingest, and client = \"publish\" does none",
+        ),
+        (
+            "client = \"atomic\"\ngap = \"ok\"",
+            "publishers[0].gap: is about fast ingest, and client = \"atomic\" does none",
+        ),
+        (
+            "client = \"jetstream-sync\"\nin_flight = 2",
+            "publishers[0].in_flight: goes with client = \"jetstream-async\" only",
+        ),
+        (
+            "client = \"jetstream-async\"\ncommit = \"eob\"",
+            "publishers[0].commit: says how a batch ends, and client = \"jetstream-async\" sends none",
+        ),
+        (
+            "client = \"publish\"\nack_timeout = \"1s\"",
+            "publishers[0].ack_timeout: client = \"publish\" waits for no ack",
+        ),
+        (
+            "client = \"atomic\"",
+            "publishers[0].client: \"atomic\" needs stream.allow_atomic = true",
+        ),
+        (
+            "client = \"atomic\"\nmessages = 1001\n[stream]\nallow_atomic = true",
+            "publishers[0].messages: 1001 is out of range for client = \"atomic\"; allowed are 1 to 1000",
+        ),
+        (
+            "client = \"atomic\"\nmessages = 3\n[stream]\nallow_atomic = true\n[server]\natomic_batch_messages = 2",
+            "publishers[0].messages: 3 is out of range for client = \"atomic\"; allowed are 1 to 2",
+        ),
+        (
             "outside_stream = true",
             "publishers[0].subject: \"tidegate.{publisher}\" may go into the stream",
         ),

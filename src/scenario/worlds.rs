@@ -87,8 +87,9 @@ impl Settings {
         let mut groups = self.publishers.iter();
         let index = groups.position(|group| group.client != ClientKind::Core)?;
         let message = format!(
-            "jetstream-extra does not run in the event lane; use --lane wire, or simulate our own \
-             client with --set publishers.{index}.client=core"
+            "{} does not run in the event lane; use --lane wire, or simulate our own \
+             client with --set publishers.{index}.client=core",
+            self.publishers[index].client.word()
         );
         Some(Problem::new(
             key("publishers").index(index).key("client"),

@@ -11,7 +11,7 @@ use std::task::Waker;
 use bytes::{Bytes, BytesMut};
 use rand::RngExt;
 
-use super::kinds::{Hosts, Numbering, kind_of, reply_kind};
+use super::kinds::{Hosts, Messages, Numbering, kind_of, reply_kind, stored_otherwise};
 use super::links::{Late, Links, Way};
 use super::ports::Ports;
 use super::tally::Tally;
@@ -47,6 +47,7 @@ pub struct Hub {
     numbering: Numbering,
     numbers: BTreeMap<BatchHandle, BatchNumber>,
     hosts: Option<Hosts>,
+    messages: Messages,
     /// By connection: whose it is, as far as is known: its number among those that published to a
     /// batch, unless its address told.
     publishers: BTreeMap<ConnectionId, PublisherId>,
@@ -91,6 +92,7 @@ impl Hub {
             numbering: Box::new(|handle, _| BatchNumber(handle.0)),
             numbers: BTreeMap::new(),
             hosts: None,
+            messages: Box::new(|_| None),
             publishers: BTreeMap::new(),
             observer,
             tally: Tally::default(),
@@ -110,6 +112,12 @@ impl Hub {
     /// without, publishers are counted as they first publish to a batch.
     pub fn name_publishers(&mut self, hosts: Hosts) {
         self.hosts = Some(hosts);
+    }
+
+    /// From now on it is told, too, when messages are stored that are of no fast batch, if `messages`
+    /// knows them.
+    pub fn name_messages(&mut self, messages: Messages) {
+        self.messages = messages;
     }
 
     /// Whether a message of a publisher, or an answer to one, is between its socket and the stream.
@@ -179,21 +187,6 @@ impl Hub {
         self.ports.closing.remove(&id);
         self.publishers.remove(&id);
         self.links.forget_replies(id);
-    }
-
-    /// The link of a publisher is cut from outside: what is late on it is lost.
-    pub fn lose(&mut self, now: Time, publisher: PublisherId) {
-        self.pass(now);
-        let owned = self.publishers.iter().filter(|(_, own)| **own == publisher);
-        for id in owned.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.lose_late(id);
-        }
-    }
-
-    fn lose_late(&mut self, id: ConnectionId) {
-        for late in self.links.clear(id) {
-            self.tell_lost(&late, DropCause::Cut);
-        }
     }
 
     /// The buffer to read a client's bytes into; `None`: the connection is to be closed.
@@ -422,7 +415,8 @@ impl Hub {
 
     fn fact(&mut self, fact: &Fact) {
         self.tally.note(fact);
-        if let Some(event) = Event::of_fact(fact, |batch| self.number(batch)) {
+        let event = Event::of_fact(fact, |batch| self.number(batch));
+        if let Some(event) = event.or_else(|| stored_otherwise(fact, &mut self.messages)) {
             self.tell(&event);
         }
         self.front

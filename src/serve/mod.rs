@@ -17,5 +17,5 @@ mod tally;
 pub use clock::{Clock, RealClock};
 pub use driver::serve;
 pub use hub::Hub;
-pub use kinds::{Hosts, Numbering};
+pub use kinds::{Hosts, Messages, Numbering};
 pub use tally::{Frames, Tally};

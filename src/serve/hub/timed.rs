@@ -4,7 +4,7 @@
 //! Leans on `fault`.
 
 use super::{CutState, Hub};
-use crate::event::{Event, PublisherId};
+use crate::event::{DropCause, Event, PublisherId};
 use crate::fault::{Timed, TimedKind, Turn};
 use crate::machine::Time;
 use crate::server::api::ApiRequest;
@@ -12,6 +12,21 @@ use crate::server::disturb::Disturbance;
 use crate::server::message::ConnectionId;
 
 impl Hub {
+    /// The link of a publisher is cut from outside: what is late on it is lost.
+    pub fn lose(&mut self, now: Time, publisher: PublisherId) {
+        self.pass(now);
+        let owned = self.publishers.iter().filter(|(_, own)| **own == publisher);
+        for id in owned.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.lose_late(id);
+        }
+    }
+
+    fn lose_late(&mut self, id: ConnectionId) {
+        for late in self.links.clear(id) {
+            self.tell_lost(&late, DropCause::Cut);
+        }
+    }
+
     /// Begins and ends the faults whose time has come.
     pub(super) fn cut(&mut self) {
         for index in 0..self.cuts.len() {

@@ -14,9 +14,9 @@ use super::seat::{Seat, Shared};
 use super::{PORT, SERVER};
 use crate::batch::fast::publisher;
 use crate::client::connection_of_a_publisher;
-use crate::load::{MessageMaker, Plan, Prober, Runner};
+use crate::load::{ClientCode, MessageMaker, Plan, Prober, Runner};
 use crate::machine::Time;
-use crate::scenario::{ClientKind, Settings};
+use crate::scenario::Settings;
 use crate::serve::serve;
 
 /// What subjects of the modelled API begin with.
@@ -38,7 +38,7 @@ pub(super) async fn server(shared: Rc<Shared>) {
 
 /// What a publisher runs with.
 pub(super) struct Publisher {
-    pub(super) client: ClientKind,
+    pub(super) client: ClientCode,
     pub(super) settings: publisher::Settings,
     pub(super) cost: Time,
     pub(super) plan: Plan,

@@ -9,11 +9,11 @@ use std::sync::atomic::Ordering;
 
 use super::clock::RunClock;
 use super::crew;
-use super::seat::{Batches, Log, Seat, Shared};
+use super::seat::{Batches, Log, Made, Seat, Shared};
 use super::{SERVER, host_of, publisher_on};
 use crate::event::{Event, PublisherId};
 use crate::fault::{Faults, Timed, TimedKind};
-use crate::load::{MessageMaker, PayloadContent, Plan};
+use crate::load::{ClientCode, MessageMaker, PayloadContent, Plan};
 use crate::machine::Time;
 use crate::scenario::{Lane, Settings, Substrate as SubstrateWord};
 use crate::seed::Seed;
@@ -115,7 +115,7 @@ impl<'s, S: Substrate> World<'s, S> {
                 SimError::new(&format!("publishers.{index}.headers"), &message)
             })?;
             let crew_member = crew::Publisher {
-                client: group.client,
+                client: ClientCode::of(group),
                 settings: defects.settings(group),
                 cost: group.publish_cost.0,
                 plan,
@@ -123,7 +123,8 @@ impl<'s, S: Substrate> World<'s, S> {
                 time_limit: settings.time_limit.0,
                 crew,
             };
-            let seat = Seat::new(Rc::clone(&shared), publisher);
+            let seat = Seat::new(Rc::clone(&shared), publisher)
+                .noting_messages(!group.client.is_fast_ingest());
             let software = Box::pin(crew::publisher(seat, crew_member));
             substrate.host(host_of(publisher), software);
         }
@@ -365,6 +366,11 @@ fn share(
     let batches = Rc::new(RefCell::new(Batches::default()));
     let numbers = Rc::clone(&batches);
     hub.number_batches(Box::new(move |_, id| numbers.borrow_mut().number_of(id)));
+    let made = Rc::new(RefCell::new(Made::default()));
+    let named = Rc::clone(&made);
+    hub.name_messages(Box::new(move |payload| {
+        named.borrow_mut().take(payload.digest)
+    }));
     let clock = Rc::new(RunClock::new(clock, slack));
     let (connected, at) = (log.clone(), Rc::clone(&clock));
     hub.name_publishers(Box::new(move |ip| {
@@ -377,6 +383,7 @@ fn share(
         clock,
         log,
         batches,
+        made,
         hub: Rc::new(RefCell::new(hub)),
         publishing: Cell::new(publishers as usize),
         published: Default::default(),

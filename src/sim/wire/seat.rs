@@ -4,7 +4,7 @@
 //! its substrate, longer than those who watch. Leans on `clock`, `load` and `serve`.
 
 use std::cell::{Cell, RefCell, RefMut};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::rc::Rc;
 
@@ -16,8 +16,9 @@ use super::clock::RunClock;
 use super::rest::Ways;
 use crate::client::Witness;
 use crate::event::{BatchNumber, Event, Observer, Outcome, PublisherId};
-use crate::load::{Timed, World};
+use crate::load::{PayloadContent, Timed, World};
 use crate::machine::Time;
+use crate::nats::BatchSequence;
 use crate::serve::Hub;
 use crate::sim::substrate::LinkSettings;
 
@@ -105,11 +106,27 @@ impl Batches {
     }
 }
 
+/// Messages on their way of clients that are no fast publishers: nothing but their payloads says
+/// which they are. By digest; of two with the same one, the first made is taken to arrive first.
+#[derive(Default)]
+pub(super) struct Made(BTreeSet<(u32, BatchNumber, BatchSequence)>);
+
+impl Made {
+    /// Which message was stored with this digest.
+    pub(super) fn take(&mut self, digest: u32) -> Option<(BatchNumber, BatchSequence)> {
+        let from = (digest, BatchNumber(0), BatchSequence(0));
+        let first = *self.0.range(from..).next()?;
+        let (found, batch, sequence) = first;
+        (found == digest && self.0.remove(&first)).then_some((batch, sequence))
+    }
+}
+
 /// What everybody in a world shares.
 pub(super) struct Shared {
     pub(super) clock: Rc<RunClock>,
     pub(super) log: Log,
     pub(super) batches: Rc<RefCell<Batches>>,
+    pub(super) made: Rc<RefCell<Made>>,
     pub(super) hub: Rc<RefCell<Hub>>,
     /// Publishers that have more to do, and who hears when none has.
     pub(super) publishing: Cell<usize>,
@@ -137,6 +154,7 @@ pub(super) struct Seat {
     pub(super) publisher: PublisherId,
     /// Its connection, while it has one.
     connection: RefCell<Option<Client>>,
+    notes_messages: bool,
 }
 
 impl Seat {
@@ -145,7 +163,14 @@ impl Seat {
             shared,
             publisher,
             connection: RefCell::new(None),
+            notes_messages: false,
         }
+    }
+
+    /// Whether the server's side of its messages is known by their payloads.
+    pub(super) const fn noting_messages(mut self, notes: bool) -> Self {
+        self.notes_messages = notes;
+        self
     }
 
     /// This is the connection of the publisher; `None`: it has none any more.
@@ -220,6 +245,14 @@ impl Witness for Seat {
 impl World for Seat {
     fn open_batch(&self) -> BatchNumber {
         self.shared.batches.borrow_mut().open()
+    }
+
+    fn made(&self, batch: BatchNumber, sequence: BatchSequence, payload: &[u8]) {
+        if self.notes_messages {
+            let digest = PayloadContent::carried_digest(payload);
+            let mut made = self.shared.made.borrow_mut();
+            made.0.insert((digest, batch, sequence));
+        }
     }
 
     fn stopped(&self) -> Option<Time> {
