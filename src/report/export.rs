@@ -103,7 +103,7 @@ pub fn series_parquet(result: &RunResult) -> Result<Vec<u8>, ParquetError> {
 /// The writer gives up.
 pub fn latency_log(result: &RunResult) -> io::Result<Option<Vec<u8>>> {
     let series = &result.series;
-    if series.ack_latency_ns.hdr_histogram_v2.is_empty() {
+    if series.ack_latency_ns.hdr_histogram_v2.len() != series.len() {
         return Ok(None);
     }
     let failed = |why: &dyn std::fmt::Debug| io::Error::other(format!("{why:?}"));
