@@ -1,5 +1,6 @@
 //! How to get into servers of the user's own: options, the environment, or a context of the NATS command
-//! line. A secret is never an argument, where any process could read it.
+//! line. None of its options takes a secret, which any process
+//! could read there.
 //!
 //! Leans on `live`.
 
@@ -82,7 +83,7 @@ impl Environment {
 
 /// A context of the NATS command line, as far as it counts. What it sets besides must be empty, where
 /// leaving it out would connect otherwise than it says.
-#[derive(Deserialize, Default, Debug)]
+#[derive(Deserialize, Default)]
 #[serde(default)]
 struct Context {
     url: String,

@@ -11,7 +11,7 @@ use super::folder::RESULT_FILE;
 use super::{print, report};
 use crate::report::chart::{self, MOST_SIDES};
 use crate::report::{
-    Comparison, Finding, Metric, Rules, RunResult, Side, comparison_page, comparison_table,
+    Comparison, Finding, Metric, Rules, RunResult, Side, World, comparison_page, comparison_table,
     write_atomically,
 };
 
@@ -145,8 +145,15 @@ fn document(comparison: &Comparison) -> String {
 /// The runs behind `path`.
 fn side(path: &Path) -> Result<Side, Failure> {
     let mut runs: Vec<RunResult> = Vec::new();
-    for path in results(path) {
+    for path in results(path)? {
         runs.extend(report::read(&path)?.into_runs());
+    }
+    let worlds = |world| runs.iter().any(|run: &RunResult| run.world == world);
+    if worlds(World::Sim) && worlds(World::Live) {
+        return Err(Failure::Usage(format!(
+            "{}: holds simulated and live runs; a side is of one world",
+            path.display()
+        )));
     }
     if runs.is_empty() {
         return Err(Failure::Usage(format!("{}: holds no run", path.display())));
@@ -158,21 +165,31 @@ fn side(path: &Path) -> Result<Side, Failure> {
 }
 
 /// The result files that a side names: itself, or those in the folders of a folder without one.
-fn results(path: &Path) -> Vec<PathBuf> {
+fn results(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     if !path.is_dir() || path.join(RESULT_FILE).exists() {
-        return vec![path.to_owned()];
+        return Ok(vec![path.to_owned()]);
     }
-    let inside = path.read_dir().into_iter().flatten().flatten();
-    let mut inside: Vec<PathBuf> = inside
-        .map(|entry| entry.path().join(RESULT_FILE))
-        .filter(|file| file.is_file())
-        .collect();
+    let cannot =
+        |why: std::io::Error| Failure::Usage(format!("{}: cannot be read: {why}", path.display()));
+    let mut inside = Vec::new();
+    for entry in path.read_dir().map_err(cannot)? {
+        let folder = entry.map_err(cannot)?.path();
+        if folder.join(RESULT_FILE).is_file() {
+            inside.push(folder.join(RESULT_FILE));
+        } else if folder.is_dir() {
+            // A run that came to nothing must not go unnoticed.
+            print::note(&format!(
+                "{} holds no result and is left out",
+                folder.display()
+            ));
+        }
+    }
     inside.sort_unstable();
     if inside.is_empty() {
         // Reading it tells what is missing.
         inside.push(path.to_owned());
     }
-    inside
+    Ok(inside)
 }
 
 /// A part of one, as `5%` or `0.05`.

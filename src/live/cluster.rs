@@ -30,6 +30,8 @@ const REMEMBERED: usize = 64;
 /// The servers of a run.
 pub(super) struct Cluster<'a> {
     stream: String,
+    /// What subjects of the API begin with.
+    api_prefix: String,
     own: Option<&'a LocalServers>,
     lines: Vec<Client>,
     /// Names of servers, by number.
@@ -62,6 +64,7 @@ impl<'a> Cluster<'a> {
         let names = own.map_or_else(Vec::new, |own| own.names().to_vec());
         let cluster = Self {
             stream: target.stream().to_owned(),
+            api_prefix: target.connection().api_prefix.clone(),
             own,
             lines,
             names: RefCell::new(names),
@@ -129,8 +132,8 @@ impl<'a> Cluster<'a> {
     /// # Errors
     /// The reason, in words.
     pub(super) async fn step_down(&self) -> Result<(), String> {
-        let subject = format!("$JS.API.STREAM.LEADER.STEPDOWN.{}", self.stream);
-        let answer = self.first_answer(&subject, |_| true).await;
+        let subject = format!("{}.STREAM.LEADER.STEPDOWN.{}", self.api_prefix, self.stream);
+        let answer = self.one_answer(&subject).await;
         let answer = answer.ok_or_else(|| "nobody answers".to_owned())?;
         match answer["error"]["description"].as_str() {
             Some(reason) => Err(clean(reason)),
@@ -204,9 +207,29 @@ impl<'a> Cluster<'a> {
 
     /// What the leader says of the stream, if there is one and it answers.
     async fn info(&self) -> Option<Value> {
-        let subject = format!("$JS.API.STREAM.INFO.{}", self.stream);
+        let subject = format!("{}.STREAM.INFO.{}", self.api_prefix, self.stream);
         let is_led = |answer: &Value| answer["cluster"]["leader"].is_string();
         self.first_answer(&subject, is_led).await
+    }
+
+    /// The answer over the one connection that has just answered a question, so that what is asked is asked
+    /// once: a request to a server that is down or stands still would be heard when it is back.
+    async fn one_answer(&self, subject: &str) -> Option<Value> {
+        let awake = self.lines.iter().map(|line| async move {
+            let info = format!("{}.STREAM.INFO.{}", self.api_prefix, self.stream);
+            let asking = line.request(info, "".into());
+            let answer = tokio::time::timeout(PATIENCE, asking).await.ok()?;
+            answer.ok().map(|_| line)
+        });
+        let mut awake: FuturesUnordered<_> = awake.collect();
+        let line = loop {
+            if let Some(line) = awake.next().await? {
+                break line;
+            }
+        };
+        let asking = line.request(subject.to_owned(), "".into());
+        let message = tokio::time::timeout(PATIENCE, asking).await.ok()?.ok()?;
+        serde_json::from_slice(&message.payload).ok()
     }
 
     /// The first answer over any of the connections that is of use: a server may be down or stand

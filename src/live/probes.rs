@@ -20,6 +20,7 @@ use crate::client::Witness;
 use crate::event::Event;
 use crate::load::{Prober, Timed};
 use crate::machine::Time;
+use crate::nats::error_code::ErrorCode;
 use crate::scenario::{Scenario, Settings};
 
 /// The probes of a run, connected.
@@ -46,13 +47,14 @@ impl Probes {
     pub(super) async fn connect(scenario: &Scenario, target: &Target) -> Result<Self, LiveError> {
         let settings = &scenario.settings;
         let other = settings.other_stream();
-        if let Some(name) = &other {
-            make(target, name).await?;
-        }
         let thread = match settings.probes.len() {
             0 => None,
             _ => Some(Thread::start(settings.clone(), target.connector().clone()).await?),
         };
+        // Last: what fails before leaves nothing behind.
+        if let Some(name) = &other {
+            make(target, name).await?;
+        }
         Ok(Self { other, thread })
     }
 
@@ -109,11 +111,17 @@ async fn make(target: &Target, name: &str) -> Result<(), LiveError> {
     let there = connection
         .call("reading the stream of probes", &info, &json!({}))
         .await;
-    if there.is_ok() {
-        return Err(LiveError::OtherStream {
-            stream: name.to_owned(),
-            difference: "it is there already, and a probe would purge it".to_owned(),
-        });
+    match there {
+        Ok(_) => {
+            return Err(LiveError::OtherStream {
+                stream: name.to_owned(),
+                difference: "it is there already, and a probe would purge it".to_owned(),
+            });
+        }
+        // Only this says that there is none.
+        Err(LiveError::Api { code, .. })
+            if code == u64::from(ErrorCode::StreamNotFound.number()) => {}
+        Err(error) => return Err(error),
     }
     let create = format!("STREAM.CREATE.{name}");
     let config = json!({ "name": name, "subjects": [name], "storage": "memory" });

@@ -124,8 +124,11 @@ pub async fn run(
     )
     .await;
     let removed = probes.remove(target).await;
-    let outcome = ran?;
-    removed?;
+    let mut outcome = ran?;
+    // What was measured stands.
+    outcome.notes.extend(removed.err().map(|error| {
+        format!("the stream that probes purged may still be there; remove it by hand: {error}")
+    }));
     Ok(outcome)
 }
 

@@ -105,6 +105,10 @@ fn check_columns(run: &RunResult) -> Result<(), Implausible> {
     if flow.min.len() != flow.mean.len() || flow.max.len() != flow.mean.len() {
         return implausible("flow", "its columns differ in length");
     }
+    if flow.mean.len() != series.len() || (!series.is_empty() && flow.bucket_ns != series.bucket_ns)
+    {
+        return implausible("flow", "its buckets are not those of series");
+    }
     for (key, length, bucket_ns) in [
         ("series", series.len(), series.bucket_ns),
         ("flow", flow.mean.len(), flow.bucket_ns),
@@ -239,7 +243,7 @@ mod tests {
     #[test]
     fn what_contradicts_itself_is_one_clear_error() {
         type Change = fn(&mut Value);
-        let cases: [(Change, &str); 10] = [
+        let cases: [(Change, &str); 11] = [
             (
                 |run| run["series"]["ack_latency_ns"]["hdr_histogram_v2"] = json!(["AAAA"]),
                 "series.ack_latency_ns.hdr_histogram_v2: its length is not",
@@ -268,6 +272,10 @@ mod tests {
             (
                 |run| run["flow"]["mean"] = json!(vec![1.0; 10_001]),
                 "flow: its columns differ in length",
+            ),
+            (
+                |run| run["flow"] = json!({ "bucket_ns": 1, "mean": [], "min": [], "max": [] }),
+                "flow: its buckets are not those of series",
             ),
             (
                 |run| run["config"]["publishers"][0]["flow"] = json!(0),

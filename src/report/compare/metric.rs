@@ -137,6 +137,14 @@ impl Metric {
         matches!(self, Self::Throughput)
     }
 
+    /// The tolerance for its changes: a lost message is never within one.
+    pub(super) const fn tolerated(self, tolerance: f64) -> f64 {
+        match self {
+            Self::GapRate => 0.0,
+            _ => tolerance,
+        }
+    }
+
     pub(super) const fn scale(self) -> Scale {
         match self {
             Self::StallShare | Self::GapRate => Scale::Difference,

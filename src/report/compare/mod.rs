@@ -3,11 +3,12 @@
 //!
 //! Where both sides have several runs, a run is one observation, and the spread from run to run is what
 //! the interval comes from (Welch). Where a side has a single run, its time slices are drawn again in
-//! blocks as long as they are correlated, which says how sure the run is of itself and nothing of what
+//! blocks twice as long as they are correlated, which says how sure the run is of itself and nothing of what
 //! the next run would give. Leans on `result` and `seed`.
 
 mod document;
 mod metric;
+mod notes;
 mod page;
 mod settings;
 mod slices;
@@ -25,14 +26,15 @@ use super::{RunResult, World};
 use crate::measure::{LatencyHistogram, latency_histogram, rounded};
 use crate::seed::Seed;
 use metric::Scale;
-use settings::differing_settings;
 use slices::Slices;
 use statistics::{hedges_g, mean_and_variance, middle, welch};
 
 /// Version of the document of a comparison.
 const FORMAT: u32 = 1;
-/// How often the slices of a run are drawn.
-const DRAWS: u64 = 1_000;
+/// How often the slices of a run are drawn at least, and at most.
+const DRAWS: (f64, f64) = (1_000.0, 20_000.0);
+/// So many draws must lie beyond each end of an interval for it to say something.
+const BEYOND: f64 = 10.0;
 
 /// Runs of one thing.
 #[derive(Clone, Debug)]
@@ -146,20 +148,39 @@ impl Pair<'_> {
             .into_iter()
             .filter_map(|metric| self.row(metric, spreads.get(&metric)))
             .collect();
-        let judged = rows.iter().filter(|row| row.judged);
-        let has = |finding| judged.clone().any(|row| row.finding == finding);
+        let has = |finding| {
+            let mut judged = rows.iter().filter(|row| row.judged);
+            judged.any(|row| row.finding == finding)
+        };
+        let missing = self.missing();
         let finding = match () {
             () if self.broke() || has(Finding::Worse) => Finding::Worse,
-            () if judged.clone().next().is_none() || has(Finding::Unclear) => Finding::Unclear,
+            () if missing.contains(&Metric::Throughput) && self.stopped() => Finding::Worse,
+            () if !missing.is_empty() || has(Finding::Unclear) => Finding::Unclear,
             () if has(Finding::Better) => Finding::Better,
             () => Finding::Same,
         };
         Candidate {
             summary: self.candidate.summary(),
             finding,
-            notes: self.notes(&rows),
+            notes: self.notes(&rows, &missing),
             rows,
         }
+    }
+
+    /// The figures to judge by that a side has not measured in each of its runs.
+    fn missing(&self) -> Vec<Metric> {
+        let judged = self.rules.judged.iter().copied();
+        let sides = [self.baseline, self.candidate];
+        judged
+            .filter(|metric| sides.iter().any(|side| side.figures(*metric).is_empty()))
+            .collect()
+    }
+
+    /// Whether nothing was acknowledged in a run of the candidate, and something in each of the baseline.
+    fn stopped(&self) -> bool {
+        !self.baseline.figures(Metric::Throughput).is_empty()
+            && self.candidate.figures(Metric::Throughput).is_empty()
     }
 
     /// Whether a larger part of the candidate's runs went wrong.
@@ -217,12 +238,7 @@ impl Pair<'_> {
         let Some([low, high]) = interval else {
             return Finding::Unclear;
         };
-        // A lost message is never within the tolerance.
-        let tolerance = if metric == Metric::GapRate {
-            0.0
-        } else {
-            self.rules.tolerance
-        };
+        let tolerance = metric.tolerated(self.rules.tolerance);
         let sign = if metric.more_is_better() { 1.0 } else { -1.0 };
         let (gain, least, most) = (
             change * sign,
@@ -246,9 +262,16 @@ impl Pair<'_> {
             return BTreeMap::new();
         };
         let mut differences: BTreeMap<Metric, Vec<f64>> = BTreeMap::new();
+        let tail = (1.0 - self.confidence) / 2.0;
+        let draws = (BEYOND / tail).clamp(DRAWS.0, DRAWS.1);
+        if draws * tail < BEYOND {
+            // So sure nobody can be from so few draws.
+            return BTreeMap::new();
+        }
         // Fixed: the same files give the same document.
         let mut generator = Seed(1).generator("compare", 0);
-        for _ in 0..DRAWS {
+        let (base_whole, new_whole) = (base.whole(), new.whole());
+        for _ in 0..draws.ceil() as u64 {
             let (base, new) = (base.draw(&mut generator), new.draw(&mut generator));
             for metric in Metric::ALL {
                 if let (Some(base), Some(new)) = (base.figure(metric), new.figure(metric)) {
@@ -259,10 +282,20 @@ impl Pair<'_> {
                 }
             }
         }
+        // Slices are coarser than the figures of a run, and leave its edges out: what counts is how far
+        // draws are from the whole of them.
+        let shift = |metric: Metric| {
+            let figure = |side: &Side| side.figures(metric).first().copied();
+            let told = (figure(self.candidate)? / figure(self.baseline)?).ln();
+            let whole = (new_whole.figure(metric)? / base_whole.figure(metric)?).ln();
+            Some(told - whole)
+        };
         let middles = differences
             .into_iter()
             .filter_map(|(metric, mut differences)| {
-                Some((metric, middle(&mut differences, self.confidence)?))
+                let (low, high) = middle(&mut differences, self.confidence)?;
+                let shift = shift(metric)?;
+                Some((metric, (low + shift, high + shift)))
             });
         middles.collect()
     }
@@ -295,43 +328,6 @@ impl Pair<'_> {
             faster += of_new;
         }
         Some(sum / (base.len() as f64 * new.len() as f64))
-    }
-
-    fn notes(&self, rows: &[Row]) -> Vec<String> {
-        let mut notes = Vec::new();
-        let sides = [("baseline", self.baseline), ("candidate", self.candidate)];
-        for (which, side) in sides {
-            let summary = side.summary();
-            if summary.unexpected > 0 {
-                notes.push(format!(
-                    "{} of {} runs of the {which} did not do what their file expects",
-                    summary.unexpected, summary.runs
-                ));
-            }
-            let partial = side.runs.iter().filter(|run| run.partial).count();
-            if partial > 0 {
-                notes.push(format!(
-                    "{partial} of {} runs of the {which} ended early",
-                    summary.runs
-                ));
-            }
-        }
-        if rows.iter().any(|row| row.basis != Basis::Runs) {
-            notes.push("a side has one run: intervals come from its time slices and leave out what changes from run to run; compare several runs of each side, made in turn".to_owned());
-        }
-        if rows
-            .iter()
-            .any(|row| row.judged && row.basis == Basis::Nothing)
-        {
-            notes.push(
-                "a run is too short, or its file too old, to say how sure its figures are"
-                    .to_owned(),
-            );
-        }
-        if let (Some(base), Some(new)) = (self.baseline.runs.first(), self.candidate.runs.first()) {
-            notes.extend(differing_settings(base, new));
-        }
-        notes
     }
 }
 

@@ -46,8 +46,8 @@ const HOW_TO_READ: &str = "<h2>How to read this</h2>\n<dl>\n\
 <dt>Change</dt><dd>Of the baseline, in percent; of parts, in percentage points. Figures of several runs \
 are geometric means over runs, those of parts plain means.</dd>\n\
 <dt>Interval</dt><dd>Where the true change lies, so surely that all judged figures hold together. From \
-run to run (Welch) where both sides have several runs. Within one run otherwise: its time slices are \
-drawn again and again, in blocks as long as they are correlated; what changes from run to run is not \
+run to run (Welch) where both sides have several runs. Within one run where each side has one: its time slices are \
+drawn again and again, in blocks twice as long as they are correlated; what changes from run to run is not \
 in it.</dd>\n\
 <dt>Better, worse</dt><dd>The change is beyond the tolerance, and the interval is on that side of zero. \
 <b>Same</b>: the whole interval is within the tolerance. <b>Unclear</b>: neither.</dd>\n\
@@ -97,7 +97,7 @@ fn figures(page: &mut String, candidate: &Candidate, tolerance: f64) {
             row.metric.told(row.candidate),
             row.metric.told_change(row.change),
             interval(row),
-            drawn(row, reach, tolerance),
+            drawn(row, reach, row.metric.tolerated(tolerance)),
             row.finding.as_str(),
             effect(row),
         );

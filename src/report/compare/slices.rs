@@ -9,7 +9,7 @@ use crate::seed::Generator;
 
 /// A run shorter than this many slices that tell something of their own is too short to say how sure its
 /// figures are.
-const LEAST: f64 = 10.0;
+const LEAST: f64 = 40.0;
 
 /// The slices of a run within its measured window.
 pub(super) struct Slices {
@@ -105,6 +105,15 @@ impl Slices {
 
     /// As many slices as there are, drawn in blocks.
     pub(super) fn draw(&self, generator: &mut Generator) -> Drawn<'_> {
+        self.together(resample(self.seconds.len(), self.block, generator))
+    }
+
+    /// Each slice once.
+    pub(super) fn whole(&self) -> Drawn<'_> {
+        self.together((0..self.seconds.len()).collect())
+    }
+
+    fn together(&self, indexes: Vec<usize>) -> Drawn<'_> {
         let mut drawn = Drawn {
             slices: self,
             seconds: 0.0,
@@ -112,12 +121,14 @@ impl Slices {
             counts: vec![0; self.values.len()],
             total: 0,
         };
-        for index in resample(self.seconds.len(), self.block, generator) {
+        for index in indexes {
             drawn.seconds += self.seconds[index];
             drawn.acknowledged += self.acknowledged[index];
             for (place, count) in &self.latencies[index] {
-                drawn.counts[*place as usize] += count;
-                drawn.total += count;
+                // A file may hold any numbers up to 2^53.
+                let sum = &mut drawn.counts[*place as usize];
+                *sum = sum.saturating_add(*count);
+                drawn.total = drawn.total.saturating_add(*count);
             }
         }
         drawn
@@ -134,7 +145,7 @@ impl Drawn<'_> {
         let wanted = ((self.total as f64 * quantile).ceil() as u64).max(1);
         let mut seen = 0;
         let place = self.counts.iter().position(|count| {
-            seen += count;
+            seen = count.saturating_add(seen);
             seen >= wanted
         })?;
         Some(self.slices.values[place].max(1) as f64)
