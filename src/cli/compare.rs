@@ -192,16 +192,17 @@ fn results(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(inside)
 }
 
-/// A part of one, as `5%` or `0.05`.
+/// A part of one, written as `5%`.
 fn part(text: &str) -> Result<f64, String> {
-    let (digits, scale) = match text.strip_suffix('%') {
-        Some(digits) => (digits.trim_end(), 100.0),
-        None => (text, 1.0),
-    };
+    // Without the sign nobody knows whether 0.5 is a half or half a percent.
+    let digits = text
+        .strip_suffix('%')
+        .ok_or("no percent sign; allowed are parts such as `5%` or `0.5%`")?;
     let value: f64 = digits
+        .trim_end()
         .parse()
-        .map_err(|_| "no number; allowed are `5%` or `0.05`".to_owned())?;
-    let value = value / scale;
+        .map_err(|_| "no number; allowed are parts such as `5%` or `0.5%`".to_owned())?;
+    let value = value / 100.0;
     if (0.0..1.0).contains(&value) {
         Ok(value)
     } else {
@@ -210,15 +211,23 @@ fn part(text: &str) -> Result<f64, String> {
 }
 
 fn confidence(text: &str) -> Result<f64, String> {
-    let value = part(text)?;
+    let allowed = "out of range; allowed are 50% to 99.99%";
+    let value = part(text).map_err(|why| {
+        if why.starts_with("out of range") {
+            allowed.to_owned()
+        } else {
+            why
+        }
+    })?;
     if (0.5..=0.9999).contains(&value) {
         Ok(value)
     } else {
-        Err("out of range; allowed are 50% to 99.99%".to_owned())
+        Err(allowed.to_owned())
     }
 }
 
 fn metric(text: &str) -> Result<String, String> {
+    let text = text.trim();
     let known = Metric::ALL.map(Metric::word);
     if known.contains(&text) {
         Ok(text.to_owned())
@@ -232,13 +241,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_written_with_or_without_percent() {
+    fn parts_are_written_in_percent() {
         assert_eq!(part("5%"), Ok(0.05));
-        assert_eq!(part("0.05"), Ok(0.05));
-        for bad in ["", "x", "-1%", "100%", "NaN", "inf", "5 %x"] {
+        assert_eq!(metric(" ack-p99"), Ok("ack-p99".to_owned()));
+        for bad in ["", "x", "0.05", "5", "-1%", "100%", "NaN", "inf", "5 %x"] {
             assert!(part(bad).is_err(), "{bad}");
         }
-        assert!(confidence("20%").is_err() && confidence("95%").is_ok());
+        assert!(confidence("95%").is_ok());
+        for bad in ["20%", "100%"] {
+            assert!(
+                confidence(bad).unwrap_err().contains("50% to 99.99%"),
+                "{bad}"
+            );
+        }
         let error = metric("speed").unwrap_err();
         assert!(error.contains("throughput, ack-p50"), "{error}");
     }

@@ -256,13 +256,17 @@ impl Session<'_> {
                 target.stream()
             );
             if self.arguments.strict {
-                return Err(Failure::Usage(note));
+                return Err(Failure::Usage(format!(
+                    "stream {} is there already, and --strict wants one of its own; choose another \
+                     name with --set stream.name=NAME",
+                    target.stream()
+                )));
             }
             print::note(&note);
         }
         let done = self.run_one(scenario, (&target, own), interrupts).await;
-        // A stream on servers of our own goes with them.
-        let goes_anyway = own.is_some() && done.is_err();
+        // A stream on servers of our own goes with them, where no further run follows.
+        let goes_anyway = own.is_some() && !matches!(done, Ok(None));
         let removed = if self.arguments.keep || self.shared || goes_anyway {
             Ok(())
         } else {

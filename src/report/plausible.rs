@@ -105,10 +105,6 @@ fn check_columns(run: &RunResult) -> Result<(), Implausible> {
     if flow.min.len() != flow.mean.len() || flow.max.len() != flow.mean.len() {
         return implausible("flow", "its columns differ in length");
     }
-    if flow.mean.len() != series.len() || (!series.is_empty() && flow.bucket_ns != series.bucket_ns)
-    {
-        return implausible("flow", "its buckets are not those of series");
-    }
     for (key, length, bucket_ns) in [
         ("series", series.len(), series.bucket_ns),
         ("flow", flow.mean.len(), flow.bucket_ns),
@@ -122,6 +118,10 @@ fn check_columns(run: &RunResult) -> Result<(), Implausible> {
         if length > 0 && bucket_ns == 0 {
             return implausible(key, "its buckets have no width");
         }
+    }
+    if flow.mean.len() != series.len() || (!series.is_empty() && flow.bucket_ns != series.bucket_ns)
+    {
+        return implausible("flow", "its buckets are not those of series");
     }
     Ok(())
 }

@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io::Read;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::check::{check_keys_written, check_settings};
@@ -143,8 +143,25 @@ impl Scenario {
             made.push((path, origin));
         }
         self.settings = settings_from(value).map_err(|problem| problem.into_error(&all, None))?;
+        check_keys_written(&self.written_by(changes))
+            .map_err(|problem| problem.into_error(&all, None))?;
         self.changes.append(&mut made);
         Ok(())
+    }
+
+    /// What `changes` write, beside the client of each group: a key that goes with another client would be
+    /// passed over in silence.
+    fn written_by<S: AsRef<str>>(&self, changes: &[S]) -> Value {
+        let groups = self.settings.publishers.iter();
+        let clients: Vec<Value> = groups
+            .map(|group| json!({ "client": group.client.word() }))
+            .collect();
+        let mut written = json!({ "publishers": clients });
+        for change in changes {
+            // What has no place here is not about clients.
+            let _ = set::change(&mut written, change.as_ref());
+        }
+        written
     }
 
     /// Whether the file itself says `key`, a dotted path such as `stream.replicas`, rather than

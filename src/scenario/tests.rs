@@ -1077,3 +1077,22 @@ fn resolved_settings_read_back_as_themselves() {
     let toml = toml::to_string(&settings).unwrap();
     assert_eq!(Scenario::parse("f", &toml).unwrap().settings, settings);
 }
+
+#[test]
+fn a_change_writes_nothing_that_does_not_go_with_the_client() {
+    let text = "about = \"x\"\nformat = 1\n[[publishers]]\nclient = \"jetstream-sync\"\n";
+    for (change, part) in [
+        ("publishers.0.flow=10", "is about fast ingest"),
+        ("publishers.0.in_flight=10", "\"jetstream-async\" only"),
+        ("publishers.0.commit=none", "says how a batch ends"),
+    ] {
+        let mut scenario = Scenario::parse("x.toml", text).unwrap();
+        let error = scenario.apply_set(&[change]).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+    let mut scenario = Scenario::parse("x.toml", text).unwrap();
+    scenario.apply_set(&["publishers.0.messages=10"]).unwrap();
+    scenario
+        .apply_set(&["publishers.0.client=core", "publishers.0.flow=10"])
+        .unwrap();
+}
