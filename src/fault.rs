@@ -60,6 +60,8 @@ pub enum TimedKind {
     Cut,
     /// They wait for the end.
     Hold,
+    /// They are so much later.
+    Slow(Time),
     /// The leader of the stream steps down, at `from`; nothing ends.
     StepDown,
     /// One server after the other is restarted, each down for so long; `until` says nothing.
@@ -71,7 +73,7 @@ pub enum TimedKind {
 impl TimedKind {
     /// Whether it is about the links of publishers.
     pub const fn is_of_links(self) -> bool {
-        matches!(self, Self::Cut | Self::Hold)
+        matches!(self, Self::Cut | Self::Hold | Self::Slow(_))
     }
 
     /// The server that it befalls at this moment, if it is about one and there is one.
@@ -79,7 +81,7 @@ impl TimedKind {
         match self {
             Self::StepDown => server.leader(),
             Self::Server(whom, ..) => whom.pick(server),
-            Self::Cut | Self::Hold | Self::Rolling(_) => None,
+            Self::Cut | Self::Hold | Self::Slow(_) | Self::Rolling(_) => None,
         }
     }
 
@@ -92,6 +94,7 @@ impl TimedKind {
         };
         let (begin, end) = match fault.action {
             FaultAction::Hold => return Self::Hold,
+            FaultAction::Slow => return Self::Slow(slower),
             FaultAction::StepDown => return Self::StepDown,
             FaultAction::RollingRestart => {
                 let down_for = fault.down_for.map_or(Time::ZERO, |span| span.0);

@@ -94,6 +94,8 @@ fn cluster(settings: &Settings) -> ClusterModel {
         servers: settings.stream.replicas,
         latency: network.route_latency.0,
         bits_per_second: network.route_bandwidth.0,
+        propose_cost: wanted.propose_cost.0,
+        propose_kibibyte_cost: wanted.propose_kibibyte_cost.0,
         apply_cost: wanted.apply_cost.0,
         snapshot_entries: wanted.snapshot_entries,
         raft: raft::Settings {
@@ -199,7 +201,8 @@ fn server_model(wanted: &ServerSettings, disk: &DiskSettings) -> ServerModel {
         api_cost: wanted.api_cost.0,
         api_workers: wanted.api_workers,
         api_queue: wanted.api_queue,
-        disk: Disk::new(disk.write_latency.0, disk.bytes_per_second.0, sync),
+        disk: Disk::new(disk.write_latency.0, disk.bytes_per_second.0, sync)
+            .with_file_latency(disk.file_latency.0),
         cluster: model.cluster,
         defects,
     }

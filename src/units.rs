@@ -94,6 +94,13 @@ fn print(value: u64, units: &[(&str, u64)], f: &mut fmt::Formatter<'_>) -> fmt::
     write!(f, "{}{name}", value / factor)
 }
 
+impl Span {
+    /// A span as [`Span::from_str`] reads it, or a number without a unit, of so many nanoseconds each.
+    pub fn with_bare(text: &str, nanoseconds: u64) -> Option<Self> {
+        parse(text, SPAN_UNITS, Some(nanoseconds)).map(|ns| Self(Time::from_nanos(ns)))
+    }
+}
+
 macro_rules! quantity {
     ($name:ident, $units:ident, $bare:expr, $make:expr, $value:expr, $expected:literal, $pattern:literal, $title:literal) => {
         impl FromStr for $name {

@@ -51,7 +51,7 @@ impl<'a> Watch<'a> {
                     .then(|| APPLICATION_SEEN.to_owned()),
             });
         let options = Options {
-            warm_up: settings.warm_up.0,
+            warm_up: settings.warm_up.known(),
             groups: groups.collect(),
             server_watched,
         };

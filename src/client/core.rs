@@ -5,6 +5,7 @@
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
+use std::ops::RangeInclusive;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
@@ -23,8 +24,9 @@ use crate::nats::ack::{ServerReply, parse_reply};
 use crate::nats::reply::ReplyPrefix;
 use crate::nats::{BatchSequence, Operation};
 
-/// Reply subjects are cut from buffers of this size.
-const REPLY_BUFFER_BYTES: usize = 16 << 10;
+/// Reply subjects are cut from buffers of two flows of them, within these bytes: many publishers with a
+/// small flow each take little memory.
+const REPLY_BUFFER_BYTES: RangeInclusive<usize> = 1 << 10..=16 << 10;
 
 /// One batch of tidegate's own publisher.
 pub struct CoreClient<'w, W> {
@@ -228,9 +230,10 @@ impl<'w, W: Witness> CoreClient<'w, W> {
             self.first_subject = Some(message.subject.clone());
         }
         let bytes = message.payload.len();
+        let flow = self.machine.flow();
         let outbound = OutboundMessage {
             subject: message.subject,
-            reply: Some(self.replies.subject(sequence, operation)),
+            reply: Some(self.replies.subject(sequence, operation, flow)),
             payload: message.payload,
             headers: message.headers,
         };
@@ -343,10 +346,12 @@ impl Replies {
         }
     }
 
-    fn subject(&mut self, sequence: BatchSequence, operation: Operation) -> Subject {
+    fn subject(&mut self, sequence: BatchSequence, operation: Operation, flow: u16) -> Subject {
         self.prefix.write(sequence, operation, &mut self.text);
         if self.buffer.capacity() < self.text.len() {
-            self.buffer = BytesMut::with_capacity(REPLY_BUFFER_BYTES);
+            let wanted = 2 * usize::from(flow) * self.text.len();
+            let (least, most) = REPLY_BUFFER_BYTES.into_inner();
+            self.buffer = BytesMut::with_capacity(wanted.clamp(least, most));
         }
         self.buffer.extend_from_slice(self.text.as_bytes());
         let bytes = self.buffer.split().freeze();
@@ -408,7 +413,7 @@ mod tests {
         let prefix = ReplyPrefix::new("_INBOX", "id", 10, GapMode::Fail).unwrap();
         let mut replies = Replies::new(prefix);
         let subjects: Vec<_> = (1..=2_000)
-            .map(|sequence| replies.subject(BatchSequence(sequence), Operation::Append))
+            .map(|sequence| replies.subject(BatchSequence(sequence), Operation::Append, 10))
             .collect();
         for (sequence, subject) in (1..).zip(subjects) {
             assert_eq!(

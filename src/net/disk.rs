@@ -11,6 +11,8 @@ pub struct Disk {
     picoseconds_per_byte: u64,
     /// Of each write; `None`: none is synced.
     sync_latency: Option<Time>,
+    /// Of each small file that is written anew and synced.
+    file_latency: Time,
 }
 
 impl Disk {
@@ -22,12 +24,28 @@ impl Disk {
             write_latency,
             picoseconds_per_byte,
             sync_latency,
+            file_latency: Time::ZERO,
+        }
+    }
+
+    /// Takes so long for a small file that is written anew and synced, whether other writes are or not.
+    #[must_use]
+    pub const fn with_file_latency(self, file_latency: Time) -> Self {
+        Self {
+            file_latency,
+            ..self
         }
     }
 
     /// Whether each write is synced.
     pub const fn syncs(&self) -> bool {
         self.sync_latency.is_some()
+    }
+
+    /// How long `files` small files with `bytes` together take.
+    pub fn files_span(&self, files: u64, bytes: u64) -> Time {
+        let whole = files.saturating_mul(self.file_latency.as_nanos());
+        Time::from_nanos(whole + bytes.saturating_mul(self.picoseconds_per_byte) / 1_000)
     }
 
     /// How long `writes` writes of `bytes` together take.
@@ -45,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sync_is_paid_for_each_write() {
+    fn a_sync_is_paid_for_each_write_and_a_file_as_a_whole() {
         let quiet = Disk::new(Time::from_nanos(700), 1_000_000_000, None);
         let careful = Disk::new(
             Time::from_nanos(700),
@@ -53,6 +71,9 @@ mod tests {
             Some(Time::from_micros(210)),
         );
         assert_eq!(quiet.span(10, 1_000), Time::from_nanos(8_000));
+        let slow = quiet.clone().with_file_latency(Time::from_millis(6));
+        assert_eq!(slow.span(10, 1_000), quiet.span(10, 1_000));
+        assert_eq!(slow.files_span(2, 1_000), Time::from_nanos(12_001_000));
         assert_eq!(careful.span(10, 1_000), Time::from_nanos(2_108_000));
     }
 }

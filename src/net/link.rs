@@ -37,18 +37,34 @@ struct Counted {
 impl Link {
     /// A link with this one-way `latency`, `bits_per_second` (1 or more) and `window` in bytes.
     pub fn new(latency: Time, bits_per_second: u64, window: u64) -> Self {
-        let picoseconds_per_byte = 8_000_000_000_000 / bits_per_second.max(1);
-        let round_trip_picoseconds = u128::from(latency.as_nanos()) * 2_000;
-        let round_trip_bytes = round_trip_picoseconds / u128::from(picoseconds_per_byte.max(1));
-        Self {
-            latency,
-            picoseconds_per_byte,
+        let mut link = Self {
+            latency: Time::ZERO,
+            picoseconds_per_byte: 8_000_000_000_000 / bits_per_second.max(1),
             window: window.max(1),
             free: Time::ZERO,
             last_arrival: Time::ZERO,
-            round_trip_bytes: u64::try_from(round_trip_bytes).unwrap_or(u64::MAX),
+            round_trip_bytes: 0,
             counted: None,
-        }
+        };
+        link.slow(latency);
+        link
+    }
+
+    /// From now on what is passed has so much more latency.
+    pub fn slow(&mut self, by: Time) {
+        self.set_latency(self.latency + by);
+    }
+
+    /// From now on what is passed has so much less latency; it still overtakes nothing.
+    pub fn quicken(&mut self, by: Time) {
+        self.set_latency(self.latency - by);
+    }
+
+    fn set_latency(&mut self, latency: Time) {
+        self.latency = latency;
+        let round_trip_picoseconds = u128::from(latency.as_nanos()) * 2_000;
+        let bytes = round_trip_picoseconds / u128::from(self.picoseconds_per_byte.max(1));
+        self.round_trip_bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
     }
 
     /// What was under way is lost, at `now`: the next frame finds the link as new.
@@ -117,6 +133,16 @@ mod tests {
         let mut link = Link::new(US(100), 8_000_000_000, 1 << 20);
         let late = link.pass(Time::ZERO, 1, US(900));
         assert!(link.pass(US(1), 1, Time::ZERO) >= late);
+    }
+
+    #[test]
+    fn a_link_that_is_slow_for_a_while_keeps_its_order() {
+        let mut link = Link::new(US(100), 8_000_000_000, 1 << 20);
+        link.slow(US(500));
+        assert_eq!(link.pass(Time::ZERO, 1_000, Time::ZERO), US(601));
+        link.quicken(US(500));
+        assert_eq!(link.pass(US(10), 1_000, Time::ZERO), US(601));
+        assert_eq!(link.pass(US(700), 1_000, Time::ZERO), US(801));
     }
 
     #[test]

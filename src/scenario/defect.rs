@@ -55,6 +55,9 @@ pub enum Defect {
     /// The header that the end of an atomic batch adds can leave half a batch in the stream. In every
     /// version.
     AtomicEobStoreRefused,
+    /// Ids of messages that nobody is interested in are forgotten before their window ends. On one
+    /// server. In every version.
+    InterestIdsUndated,
     /// In gap mode ok refused messages move no flow ack: a window of them gets none. In every version.
     ErrWindowStall,
     /// A message whose expected last message id is wrong is refused, and stays pending in its batch. On
@@ -73,6 +76,8 @@ pub enum Defect {
     NoAckNoStartAck,
     /// What a leader refuses or drops as it steps down is answered by nobody. In every version.
     RefusedProposeSilent,
+    /// A leader that stood still answers its clients before it hears of its successor. In every version.
+    DeposedLeaderSpeaks,
     /// A new leader knows nothing of the batches before it. Before 2.14.0.
     NoCleanLeaderChange,
     /// Message ids in flight at a step-down are refused until their window ends. In 2.14.0, by a race:
@@ -145,6 +150,7 @@ impl Defect {
             }
             Self::R1FailedAtomicShiftsLast => BugOf::Server(ServerDefect::R1FailedAtomicShiftsLast),
             Self::AtomicEobStoreRefused => BugOf::Server(ServerDefect::AtomicEobStoreRefused),
+            Self::InterestIdsUndated => BugOf::Server(ServerDefect::InterestIdsUndated),
             Self::ErrWindowStall => BugOf::Server(ServerDefect::ErrWindowStall),
             Self::LastMsgIdLeakR1 => BugOf::Server(ServerDefect::LastMsgIdLeakR1),
             Self::GhostBatch => BugOf::Server(ServerDefect::GhostBatch),
@@ -153,6 +159,7 @@ impl Defect {
             Self::PingAfterEobOvercount => BugOf::Server(ServerDefect::PingAfterEobOvercount),
             Self::NoAckNoStartAck => BugOf::Server(ServerDefect::NoAckNoStartAck),
             Self::RefusedProposeSilent => BugOf::Server(ServerDefect::RefusedProposeSilent),
+            Self::DeposedLeaderSpeaks => BugOf::Server(ServerDefect::DeposedLeaderSpeaks),
             Self::NoCleanLeaderChange => BugOf::Server(ServerDefect::NoCleanLeaderChange),
             Self::DedupCleanupRace => BugOf::Server(ServerDefect::DedupCleanupRace),
             Self::CommitsPreviousTerm => BugOf::Raft(RaftDefect::CommitsPreviousTerm),

@@ -341,10 +341,11 @@ impl Hub {
         }
     }
 
-    /// Behind what is under way on the lane, or at once.
+    /// Behind what is under way on the lane, as late as its link is slow, or at once.
     fn go(&mut self, late: Late, id: ConnectionId, way: Way) {
-        if self.links.is_busy(id, way) {
-            self.links.push(self.now, late);
+        let slower = self.slower(id);
+        if slower > Time::ZERO || self.links.is_busy(id, way) {
+            self.links.push(self.now + slower, late);
         } else {
             self.arrive(late);
         }

@@ -214,6 +214,24 @@ fn a_cut_closes_connections_and_keeps_out_who_comes() {
     );
 }
 
+#[test]
+fn a_slow_link_makes_late_what_passes_it_each_way() {
+    let slow = "[[faults]]\naction = \"slow\"\npublisher = 0\ndelay = \"50ms\"\nfrom = \"10ms\"\nuntil = \"20ms\"\n";
+    let mut lab = Lab::new(slow);
+    lab.publish(1, 0, 1, 0);
+    assert_eq!(lab.hear(2, 0), "ack 0 ack 1");
+    lab.publish(12, 0, 2, 1);
+    lab.publish(25, 0, 3, 1);
+    lab.hub.pass(Time::from_millis(61));
+    assert_eq!(
+        lab.hub.tally().stored,
+        1,
+        "the third does not overtake the second"
+    );
+    lab.hub.pass(Time::from_millis(63));
+    assert_eq!(lab.hub.tally().stored, 3);
+}
+
 /// What it has sent was on its way, and nobody misses what was on the way to it.
 #[test]
 fn a_client_that_leaves_is_no_cut() {

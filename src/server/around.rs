@@ -52,6 +52,7 @@ impl<'a> Around<'a> {
             store_twice: switches.store_twice,
             plain_size_late: switches.plain_size_late,
             last_id_leaks: switches.last_id_leaks,
+            undated_ids: switches.undated_ids,
             replica_defects: switches.replicas,
         }
     }

@@ -66,12 +66,21 @@ impl Routes {
         outward: true,
     };
 
-    /// The ends of each, of the routes of `server` in a cluster of so many.
-    pub(super) fn ends(
+    /// The ends of all routes of a cluster of so many, from and to.
+    pub fn between(servers: usize) -> impl Iterator<Item = (usize, usize)> {
+        let outward = Self {
+            inward: false,
+            ..Self::ALL
+        };
+        (0..servers).flat_map(move |server| outward.ends(server, servers))
+    }
+
+    /// The ends of each, from and to, of the routes of `server` in a cluster of so many.
+    pub fn ends(
         self,
         server: usize,
         servers: usize,
-    ) -> impl Iterator<Item = (usize, usize)> {
+    ) -> impl Iterator<Item = (usize, usize)> + use<> {
         let peers = (0..servers).filter(move |&other| {
             other != server && self.peer.is_none_or(|peer| usize::from(peer) == other)
         });
@@ -83,6 +92,11 @@ impl Routes {
         })
     }
 }
+
+/// From one thing to another that a server gets to when it goes on.
+pub(super) const NEXT: Time = Time::from_nanos(1);
+/// Enough for its replica, and for what others sent to that.
+const OTHERS_FIRST: Time = Time::from_nanos(3);
 
 /// What is wrong with a server.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -97,6 +111,10 @@ pub(super) struct Trouble {
     pub(super) held_until: Time,
     /// What its clients sent while it stood still: in its sockets, not read.
     pub(super) unread: VecDeque<Publish>,
+    /// It gets to them after everything else: without the bug `deposed-leader-speaks`.
+    pub(super) reads_clients_last: bool,
+    /// Its replica comes to nothing before then: it stands still, or works on what was unread.
+    pub(super) behind_until: Time,
 }
 
 impl Trouble {
@@ -118,16 +136,21 @@ impl Trouble {
     /// When it reads what its clients sent meanwhile; `NEVER` if that is nothing.
     pub(super) fn thaw(&self) -> Time {
         if self.unread.is_empty() {
-            Time::NEVER
-        } else {
-            self.awake(self.frozen_until)
+            return Time::NEVER;
         }
+        let others_first = if self.reads_clients_last {
+            OTHERS_FIRST
+        } else {
+            Time::ZERO
+        };
+        self.awake(self.frozen_until + others_first)
     }
 
     /// Its process ends: a new one does not stand still. The disk is what it was.
     fn end(&mut self, how: Restart) {
         self.down = Some(how);
         self.frozen_until = Time::ZERO;
+        self.behind_until = Time::ZERO;
     }
 
     /// Takes note of what befalls its process or disk.
@@ -136,7 +159,10 @@ impl Trouble {
             Disturbance::Kill | Disturbance::Shutdown => self.end(Restart::AfterKill),
             Disturbance::PowerLoss => self.end(Restart::AfterPowerLoss),
             Disturbance::Start => self.down = None,
-            Disturbance::Freeze(until) => self.frozen_until = self.frozen_until.max(until),
+            Disturbance::Freeze(until) => {
+                self.frozen_until = self.frozen_until.max(until);
+                self.behind_until = self.behind_until.max(self.frozen_until);
+            }
             Disturbance::SlowDisk(by) => self.slower += by,
             Disturbance::QuickenDisk(by) => self.slower = self.slower - by,
             Disturbance::HoldDisk(until) => self.held_until = self.held_until.max(until),

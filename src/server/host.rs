@@ -3,15 +3,16 @@
 //! The loop takes the whole queue at once, is busy with that slice for what it costs, and only then
 //! looks at its answers: acks of a burst leave after the burst. Leans on `stream` and `net::disk`.
 
+mod troubled;
+
 use std::collections::VecDeque;
 
-use super::disturb::{Disturbance, Trouble};
+use super::disturb::Trouble;
 use super::message::{AtomicCommit, AtomicFact, Control, Fact, Loss, Publish, Reply, ReplyTo};
 use super::place::Coming;
 use super::{Action, ServerModel, Source, lost};
 use crate::machine::{Sink, Time};
 use crate::nats::BatchSequence;
-use crate::raft::Restart;
 use crate::stream::{Effect, Stream, Surroundings};
 
 const KIBIBYTE: u64 = 1_024;
@@ -320,17 +321,25 @@ impl Host {
     fn begin_turn(&mut self, now: Time, model: &ServerModel) {
         std::mem::swap(&mut self.ingest, &mut self.turn);
         self.turn_begin = now;
-        let messages = self.turn.messages.len() as u64;
-        let each = model.message_cost.as_nanos().saturating_mul(messages);
-        let kibibyte = model.kibibyte_cost.as_nanos();
-        let bytes = kibibyte.saturating_mul(self.turn.bytes) / KIBIBYTE;
-        let mut cost = Time::from_nanos(each) + Time::from_nanos(bytes);
+        let mut cost = self.loop_cost(self.turn.messages.len() as u64, self.turn.bytes, model);
         if self.stream.writes_files() && !self.stream.is_replicated() {
             cost += model.disk.span(self.turn.writes, self.turn.write_bytes);
             self.turn_end = self.write_end(now + cost, self.turn.writes);
         } else {
             self.turn_end = now + cost;
         }
+    }
+
+    /// What so many messages with so many bytes in all cost the loop, without a disk.
+    fn loop_cost(&self, messages: u64, bytes: u64, model: &ServerModel) -> Time {
+        let (mut message, mut kibibyte) = (model.message_cost, model.kibibyte_cost);
+        if self.stream.is_replicated() {
+            message += model.cluster.propose_cost;
+            kibibyte += model.cluster.propose_kibibyte_cost;
+        }
+        let each = message.as_nanos().saturating_mul(messages);
+        let bytes = kibibyte.as_nanos().saturating_mul(bytes) / KIBIBYTE;
+        Time::from_nanos(each) + Time::from_nanos(bytes)
     }
 
     /// When others get at the stream: between two messages of the turn, which share its time evenly.
@@ -347,66 +356,6 @@ impl Host {
     }
 
     // -- trouble ---------------------------------------------------------------------------------
-
-    /// When a write of so many parts, done at `end` on a healthy disk, is done on this one.
-    pub(super) fn write_end(&self, end: Time, writes: u64) -> Time {
-        let trouble = self.trouble.as_ref();
-        trouble.map_or(end, |trouble| trouble.write_end(end, writes))
-    }
-
-    /// When its server gets to what is due at `at`.
-    pub(super) fn awake(&self, at: Time) -> Time {
-        let trouble = self.trouble.as_ref();
-        trouble.map_or(at, |trouble| trouble.awake(at))
-    }
-
-    /// When it reads what its clients sent while it stood still.
-    pub(super) fn thaw(&self) -> Time {
-        let trouble = self.trouble.as_ref();
-        trouble.map_or(Time::NEVER, |trouble| trouble.thaw())
-    }
-
-    /// What its clients sent while it stood still.
-    pub(super) fn take_unread(&mut self) -> VecDeque<Publish> {
-        let trouble = self.trouble.as_mut();
-        trouble.map_or_else(VecDeque::new, |trouble| std::mem::take(&mut trouble.unread))
-    }
-
-    /// How its server went down; `None`: it is up.
-    pub(super) fn went_down(&self) -> Option<Restart> {
-        self.trouble.as_ref()?.down
-    }
-
-    /// Whether its server is there to be asked.
-    pub(super) fn is_awake(&self, now: Time) -> bool {
-        self.awake(now) == now
-    }
-
-    /// Something befalls its server. One that goes down keeps what the stream has stored, and nothing
-    /// else.
-    pub(super) fn befall(&mut self, what: Disturbance, out: &mut dyn Sink<Action>) {
-        self.trouble.get_or_insert_default().note(what);
-        let writes = self.stream.writes_files() && !self.stream.is_replicated();
-        if what.ends_process() {
-            self.end(out);
-        } else if writes && self.turn_end != Time::NEVER {
-            self.turn_end = self.write_end(self.turn_end, 0);
-        }
-    }
-
-    fn end(&mut self, out: &mut dyn Sink<Action>) {
-        let unread = self.take_unread();
-        let queued = self.turn.messages.iter().chain(&self.ingest.messages);
-        for publish in queued.chain(&unread) {
-            lost(publish.frame(), Loss::ServerDown, out);
-        }
-        self.turn.clear();
-        self.ingest.clear();
-        self.turn_end = Time::NEVER;
-        self.choosing = false;
-        self.with_facts(out, |stream, mut effects| stream.crash(&mut effects));
-        self.out.clear();
-    }
 
     /// What comes up next on a server of its own, and when: a timer first, then a turn.
     ///

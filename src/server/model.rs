@@ -68,6 +68,10 @@ pub struct ClusterModel {
     pub latency: Time,
     /// Bandwidth of a route.
     pub bits_per_second: u64,
+    /// Time of the leader for each message that it proposes, besides what a message costs anyway.
+    pub propose_cost: Time,
+    /// The same for each KiB of it.
+    pub propose_kibibyte_cost: Time,
     /// Time that a replica needs to apply a message.
     pub apply_cost: Time,
     /// Append entries in the log at which a replica takes a snapshot (`monitorStream`).
@@ -92,6 +96,8 @@ impl Default for ClusterModel {
             home: Home::InTurn,
             latency: Time::from_micros(100),
             bits_per_second: 10_000_000_000,
+            propose_cost: Time::from_micros(6),
+            propose_kibibyte_cost: Time::from_micros(5),
             apply_cost: Time::from_nanos(1_000),
             snapshot_entries: 65_536,
             raft: raft::Settings::default(),
@@ -142,6 +148,10 @@ pub enum ServerDefect {
     /// it is one too many for `max_bytes`, all but that message are stored, and the batch stays in
     /// flight until its id is used again.
     AtomicEobStoreRefused,
+    /// On one server, of a message that nobody is interested in, the time is not taken down with its
+    /// id, which is forgotten when ids are next gone through: as soon as the window of the first one
+    /// ends, or the window is changed.
+    InterestIdsUndated,
     /// In gap mode ok a refused message moves neither the persisted sequence nor the flow: a window of
     /// them gets no ack.
     ErrWindowStall,
@@ -161,6 +171,8 @@ pub enum ServerDefect {
     NoAckNoStartAck,
     /// Who proposed what a leader refuses, or drops as it steps down, hears nothing.
     RefusedProposeSilent,
+    /// A leader that stood still goes on to answer its clients before it hears of its successor.
+    DeposedLeaderSpeaks,
     /// A new leader knows nothing of the fast batches before it.
     NoCleanLeaderChange,
     /// A leader that steps down keeps the message ids that it had in flight: while it leads again, and
@@ -169,7 +181,7 @@ pub enum ServerDefect {
 }
 
 impl ServerDefect {
-    const ALL: [Self; 27] = [
+    const ALL: [Self; 29] = [
         Self::AckBeforeStore,
         Self::PubAckCountsOneMore,
         Self::StoreTwice,
@@ -187,6 +199,7 @@ impl ServerDefect {
         Self::UnsupportedAdvisoryMissing,
         Self::R1FailedAtomicShiftsLast,
         Self::AtomicEobStoreRefused,
+        Self::InterestIdsUndated,
         Self::ErrWindowStall,
         Self::LastMsgIdLeakR1,
         Self::GhostBatch,
@@ -195,6 +208,7 @@ impl ServerDefect {
         Self::PingAfterEobOvercount,
         Self::NoAckNoStartAck,
         Self::RefusedProposeSilent,
+        Self::DeposedLeaderSpeaks,
         Self::NoCleanLeaderChange,
         Self::DedupCleanupRace,
     ];
@@ -204,6 +218,7 @@ impl ServerDefect {
         match self {
             Self::R1FailedAtomicShiftsLast
             | Self::AtomicEobStoreRefused
+            | Self::InterestIdsUndated
             | Self::ErrWindowStall
             | Self::LastMsgIdLeakR1
             | Self::GhostBatch
@@ -211,7 +226,8 @@ impl ServerDefect {
             | Self::CommitLostPuback
             | Self::PingAfterEobOvercount
             | Self::NoAckNoStartAck
-            | Self::RefusedProposeSilent => true,
+            | Self::RefusedProposeSilent
+            | Self::DeposedLeaderSpeaks => true,
             Self::Ping1CreatesBatch | Self::BackwardSilent | Self::PlainSizeLate => match version {
                 ServerVersion::V2_14_0 | ServerVersion::V2_14_6 => true,
                 ServerVersion::V2_15_1 => false,
@@ -272,7 +288,8 @@ impl ServerModel {
             api_cost: Time::from_micros(200),
             api_workers: 2,
             api_queue: 10_000,
-            disk: Disk::new(Time::from_nanos(700), 1_000_000_000, None),
+            disk: Disk::new(Time::from_nanos(700), 1_000_000_000, None)
+                .with_file_latency(Time::from_millis(4)),
             cluster: ClusterModel::default(),
             defects: own.filter(|defect| defect.is_in(version)).collect(),
         }
@@ -295,6 +312,7 @@ pub(super) struct Switches {
     pub(super) replicas: ReplicaDefects,
     pub(super) refusals_are_silent: bool,
     pub(super) last_id_leaks: bool,
+    pub(super) undated_ids: bool,
     pub(super) store_twice: bool,
     pub(super) plain_size_late: bool,
 }
@@ -336,6 +354,7 @@ impl Switches {
             },
             refusals_are_silent: has(ServerDefect::RefusedProposeSilent),
             last_id_leaks: has(ServerDefect::LastMsgIdLeakR1),
+            undated_ids: has(ServerDefect::InterestIdsUndated),
             store_twice: has(ServerDefect::StoreTwice),
             plain_size_late: has(ServerDefect::PlainSizeLate),
         }

@@ -214,6 +214,12 @@ impl<'a> Fabric<'a> {
         self.down[publisher].reset(self.now);
     }
 
+    /// Does something to the link of a publisher, each way.
+    pub(super) fn each_way(&mut self, publisher: usize, act: impl Fn(&mut Link)) {
+        act(&mut self.up[publisher]);
+        act(&mut self.down[publisher]);
+    }
+
     /// The server of a publisher is gone: what is under way is lost, and what the publisher sends
     /// waits in its client until it is connected to another one, at `until`.
     pub(super) fn lose_server(&mut self, publisher: usize, until: Time) {

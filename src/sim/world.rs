@@ -96,7 +96,7 @@ impl<'a> World<'a> {
             for _ in 0..group.count {
                 let Some((plan, _)) = plans.next() else { break };
                 let id = plan.publisher();
-                let names = group.subjects_of(id.0).names;
+                let names = group.subjects_of(id.0, settings.stream.count).names;
                 let subjects = names
                     .iter()
                     .map(|name| (server.intern(name), name.len() as u32))

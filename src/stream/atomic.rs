@@ -259,7 +259,7 @@ impl Stream {
             };
             let headers = message.headers.as_deref();
             let asked = headers.map_or(Asked::NOTHING, Asked::read);
-            last = self.store(around.now, around.subjects, &incoming, &asked);
+            last = self.store(around, &incoming, &asked);
             out.emit(Effect::Fact(Fact::Atomic(AtomicFact::Stored {
                 batch: member.batch,
                 sequence: member.sequence,

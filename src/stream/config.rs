@@ -314,14 +314,14 @@ impl StreamConfig {
             "stream configuration update can not change retention policy to/from workqueue"
         } else if current.sealed && !next.sealed {
             "stream configuration update can not unseal a sealed stream"
-        } else if next.persist_mode != current.persist_mode {
-            "stream configuration update can not change persist mode"
         } else if current.deny_delete && !next.deny_delete {
             "stream configuration update can not cancel deny message deletes"
         } else if current.deny_purge && !next.deny_purge {
             "stream configuration update can not cancel deny purge"
         } else if current.allow_msg_ttl && !next.allow_msg_ttl {
             "message TTL status can not be disabled"
+        } else if next.persist_mode != current.persist_mode {
+            "stream configuration update can not change persist mode"
         } else {
             ""
         };

@@ -340,7 +340,7 @@ impl Stream {
         let twice = around.store_twice && fast.sequence.0.is_multiple_of(TWICE_EVERY);
         let mut at = StreamSequence(0);
         for _ in 0..=u8::from(twice) {
-            at = self.store(around.now, around.subjects, &message, asked);
+            at = self.store(around, &message, asked);
             out.emit(Effect::Fact(Fact::Stored {
                 batch: Some(fast.batch),
                 sequence: fast.sequence,

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use super::ask::{Asked, Rollup};
 use super::config::{Discard, Retention, StreamConfig};
+use super::dedup::DedupWindow;
 use super::log::{Origin, OriginId};
 use super::subjects::Subjects;
-use super::{Stream, SubjectState};
+use super::{Stream, SubjectState, Surroundings};
 use crate::batch::fast::table::SlotId;
 use crate::batch::message::{BatchHandle, Payload, SubjectId};
-use crate::machine::Time;
 use crate::nats::header::Headers;
 use crate::nats::{BatchSequence, StreamSequence};
 
@@ -40,13 +40,13 @@ impl Stream {
     /// Stores a message that passed all checks, and lets go of what the limits or a rollup say.
     pub(super) fn store(
         &mut self,
-        now: Time,
-        subjects: &Subjects,
+        around: &Surroundings<'_>,
         message: &Incoming<'_>,
         asked: &Asked<'_>,
     ) -> StreamSequence {
+        let now = around.now;
         let subject = message.subject;
-        let origin = self.origin(subjects, message);
+        let origin = self.origin(around.subjects, message);
         let headers = message.headers.cloned();
         let at = self.log.append(
             now,
@@ -56,8 +56,15 @@ impl Stream {
             headers.clone(),
         );
         self.last_headers = headers;
+        let is_kept = self.config.retention != Retention::Interest;
         if let Some(id) = asked.message_id {
-            self.dedup.insert(now, id, at);
+            let is_dated = is_kept || self.is_replicated() || !around.undated_ids;
+            let insert = if is_dated {
+                DedupWindow::insert
+            } else {
+                DedupWindow::insert_undated
+            };
+            insert(&mut self.dedup, now, id, at);
         }
         let state = self.subject_mut(subject);
         if state.count == 0 {
@@ -65,7 +72,7 @@ impl Stream {
         }
         state.count += 1;
         state.last = at.0;
-        if self.config.retention == Retention::Interest {
+        if !is_kept {
             // Nobody is interested: the sequence is used up, the message is not kept.
             self.remove(at);
             return at;

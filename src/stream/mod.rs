@@ -74,6 +74,8 @@ pub struct Surroundings<'a> {
     pub plain_size_late: bool,
     /// The expected id of the last message is compared by the store, for messages of fast batches.
     pub last_id_leaks: bool,
+    /// On one server, ids of messages that nobody is interested in have no time.
+    pub undated_ids: bool,
     /// Bugs of a stream on several servers.
     pub replica_defects: ReplicaDefects,
 }
@@ -221,8 +223,9 @@ impl Stream {
             // Nobody is interested (`stream.go`, `updateWithAdvisory`).
             self.remove_all();
         }
-        self.enforce_all_subject_limits();
+        // The limits of the whole come first, unlike at a message (`UpdateConfig` of both stores).
         self.enforce_limits();
+        self.enforce_all_subject_limits();
         Ok(())
     }
 

@@ -66,7 +66,7 @@ impl Stream {
             payload: publish.payload,
             headers: publish.headers.as_ref(),
         };
-        let at = self.store(around.now, around.subjects, &message, asked);
+        let at = self.store(around, &message, asked);
         out.emit(Effect::Fact(Fact::Stored {
             batch: None,
             sequence: BatchSequence(0),

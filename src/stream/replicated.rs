@@ -323,7 +323,7 @@ impl Stream {
             payload: publish.payload,
             headers: publish.headers.as_ref(),
         };
-        let at = self.store(around.now, around.subjects, &incoming, asked);
+        let at = self.store(around, &incoming, asked);
         out.emit(Effect::Fact(Fact::Stored {
             batch: Some(fast.batch),
             sequence: fast.sequence,

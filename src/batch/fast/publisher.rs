@@ -84,6 +84,11 @@ impl Publisher {
         self.window.acked()
     }
 
+    /// The flow in force, from the newest ack on, or as asked for.
+    pub const fn flow(&self) -> u16 {
+        self.window.flow()
+    }
+
     /// Whether the batch is over.
     pub const fn is_over(&self) -> bool {
         matches!(self.state, State::Ended)

@@ -77,7 +77,7 @@ impl Hub {
                 self.victims[index] = server;
                 self.befall(index, what);
             }
-            TimedKind::Hold | TimedKind::Rolling(_) => {}
+            TimedKind::Hold | TimedKind::Slow(_) | TimedKind::Rolling(_) => {}
         }
     }
 
@@ -145,6 +145,20 @@ impl Hub {
             let _ = self.server.call(self.now, &request, &mut self.answered);
             self.answer();
         }
+    }
+
+    /// How much later what passes the link of a connection is now.
+    pub(super) fn slower(&self, id: ConnectionId) -> Time {
+        let mut slower = Time::ZERO;
+        for (cut, state) in self.faults.timed().iter().zip(&self.cuts) {
+            if let TimedKind::Slow(by) = cut.kind
+                && *state == CutState::On
+                && self.is_meant(cut.publisher, id)
+            {
+                slower += by;
+            }
+        }
+        slower
     }
 
     /// Whether a cut of this publisher, or of all, is about a connection.

@@ -7,6 +7,7 @@ use std::ops::{Index, IndexMut};
 
 use super::Group;
 use crate::machine::{Machine as _, Time};
+use crate::server::disturb::NEXT;
 
 /// What comes up in a group.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -116,10 +117,16 @@ impl Group {
         let member = &self.members[server];
         let host = &member.host;
         let servers = self.servers();
+        // A server that stood still gets to its clients first, and to its replica afterwards: to the
+        // timers of that before anything from others, which has to pass through sockets.
+        let (replica, others) = match host.behind_until() {
+            Time::ZERO => (Time::ZERO, Time::ZERO),
+            behind => (behind + NEXT, behind + NEXT + NEXT),
+        };
         let own = [
             member.write_end,
             member.apply_end,
-            member.node.due(),
+            member.node.due().max(replica),
             host.stream.due(),
             host.turn_end(),
             host.thaw(),
@@ -130,7 +137,8 @@ impl Group {
         }
         for from in 0..servers {
             let route = from * servers + server;
-            first = first.min(Coming::rank(self.routes[route].first_arrival(), route));
+            let arrival = self.routes[route].first_arrival().max(others);
+            first = first.min(Coming::rank(arrival, route));
         }
         if first == u64::MAX {
             return Coming::NOTHING;

@@ -13,6 +13,7 @@ use crate::raft::{LogIndex, Restart};
 use crate::server::Action;
 use crate::server::disturb::{Disturbance, Routes};
 use crate::server::message::Loss;
+use crate::server::model::ServerDefect;
 use crate::stream::Stream;
 use crate::stream::proposal::Proposal;
 
@@ -59,6 +60,13 @@ impl Group {
             | Disturbance::HoldDisk(_) => {
                 let member = &mut self.members[index];
                 member.host.befall(what, out);
+                if !around
+                    .model
+                    .defects
+                    .contains(&ServerDefect::DeposedLeaderSpeaks)
+                {
+                    member.host.read_clients_last();
+                }
                 if member.write_end != Time::NEVER {
                     member.write_end = member.host.write_end(member.write_end, 0);
                 }

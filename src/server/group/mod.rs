@@ -275,7 +275,9 @@ impl Group {
                 return None;
             }
             Due::Thaw(index) => {
-                for publish in self.members[index].host.take_unread() {
+                let member = &mut self.members[index];
+                let leads = member.term.is_some();
+                for publish in member.host.read_again(at, leads, around.model) {
                     self.read(at, index, publish, around, out);
                 }
                 return None;

@@ -234,7 +234,7 @@ impl Group {
     }
 
     fn write_cost(&self, index: usize, write: Write, model: &ServerModel) -> Time {
-        let files = model.disk.span(write.files, write.file_bytes);
+        let files = model.disk.files_span(write.files, write.file_bytes);
         if !self.members[index].host.stream.writes_files() {
             return files;
         }

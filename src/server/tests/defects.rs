@@ -4,6 +4,7 @@
 use super::*;
 use crate::batch::message::AbandonReason;
 use crate::nats::version::ServerVersion;
+use crate::stream::config::Retention;
 
 /// A server like 2.15.1, with this bug or without.
 fn lab(defect: ServerDefect, on: bool, gap: GapMode) -> Lab {
@@ -38,7 +39,7 @@ const KNOWN: Lines<'_> = &[(header::MESSAGE_ID, "known")];
 #[test]
 fn a_version_has_its_bugs_and_no_made_up_ones() {
     let of = |version| ServerModel::of(version).defects.len();
-    assert_eq!(ServerVersion::ALL.map(of), [16, 13, 10]);
+    assert_eq!(ServerVersion::ALL.map(of), [18, 15, 12]);
     for version in ServerVersion::ALL {
         let model = ServerModel::of(version);
         assert!(!model.defects.contains(&ServerDefect::StoreTwice));
@@ -289,5 +290,39 @@ fn the_api_level_is_that_of_the_version() {
         assert_eq!(answers == ["0.1 ack 0/10"], met, "{version}: {answers:?}");
         let level = &lab.stream().config().metadata["_nats.level"];
         assert_eq!(*level, version.api_level().to_string());
+    }
+}
+
+/// Of one stream whose ids are remembered for ten seconds: what comes of the second message, five seconds
+/// after the first, when it is sent again as the window of the first ends, and then with another window.
+fn sent_again(defect: bool, retention: Retention) -> [bool; 2] {
+    let mut model = ServerModel::default();
+    switch(&mut model, ServerDefect::InterestIdsUndated, defect);
+    let mut lab = Lab::with(model, |config| {
+        config.retention = retention;
+        config.duplicate_window = 10_000_000_000;
+    });
+    let is_known = |lab: &mut Lab, id: &str| {
+        let answers = lab.plain("t.a", 1, &[(header::MESSAGE_ID, id)]);
+        answers[0].contains("duplicate")
+    };
+    assert!(!is_known(&mut lab, "first"));
+    lab.pass(Time::from_secs(5));
+    assert!(!is_known(&mut lab, "second"));
+    assert!(is_known(&mut lab, "second"));
+    lab.pass(Time::from_millis(5_500));
+    let window_ended = is_known(&mut lab, "second");
+    lab.update(|config| config.duplicate_window = 3_600_000_000_000);
+    [window_ended, is_known(&mut lab, "second")]
+}
+
+#[test]
+fn interest_ids_undated() {
+    assert_eq!(sent_again(true, Retention::Interest), [false, false]);
+    for [known, still] in [
+        sent_again(false, Retention::Interest),
+        sent_again(true, Retention::Limits),
+    ] {
+        assert!(known && still);
     }
 }

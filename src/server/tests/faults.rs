@@ -287,6 +287,56 @@ fn a_trouble_ends_whether_the_server_is_up_or_not() {
     );
 }
 
+/// A leader that stood still until its successor led, and had forgotten the batch by then, answers its
+/// client before it hears of that; a server without the bug lets its successor answer.
+#[test]
+fn a_deposed_leader_goes_on_to_answer() {
+    for has_it in [true, false] {
+        let mut lab = lab(|_| {});
+        if !has_it {
+            let defects = &mut lab.server.model.defects;
+            defects.remove(&ServerDefect::DeposedLeaderSpeaks);
+        }
+        lab.connection = 0;
+        lab.send(0, START, 1);
+        lab.befall(0, Disturbance::Freeze(lab.now + Time::from_secs(12)));
+        assert!(lab.send(0, APPEND, 2).is_empty(), "it waits in a socket");
+        lab.pass(Time::from_secs(11));
+        assert!(lab.server.leader().is_some_and(|leader| leader != 0));
+        std::mem::take(&mut lab.sent);
+        lab.pass(Time::from_secs(2));
+        let sent = std::mem::take(&mut lab.sent);
+        let refused = sent
+            .iter()
+            .any(|sent| sent == "0.2 refused 10208: batch publish ID unknown");
+        assert_eq!(refused, has_it, "{sent:?}");
+        // Its successor knows the batch, and has the message unless the old leader took it.
+        assert!(lab.server.leader().is_some_and(|leader| leader != 0));
+        let ends = ends(&lab);
+        assert_eq!(ends[1], if has_it { 1 } else { 2 }, "{ends:?}");
+    }
+}
+
+/// A replica that stood still for longer than its timer campaigns as it goes on, before it hears what
+/// was sent to it meanwhile.
+#[test]
+fn a_follower_that_stood_still_too_long_unseats_the_leader() {
+    let mut lab = lab(|_| {});
+    lab.pass(Time::from_secs(1));
+    lab.befall(2, Disturbance::Freeze(lab.now + Time::from_secs(10)));
+    for _ in 0..4 {
+        lab.pass(Time::from_secs(2));
+        lab.plain("t.a", 1, &[]);
+        assert_eq!(lab.server.leader(), Some(0));
+    }
+    lab.pass(Time::from_secs(3));
+    assert!(lab.leaders().contains(&None), "{:?}", lab.leaders());
+    assert!(
+        lab.server.leader().is_some_and(|leader| leader != 2),
+        "its log is behind"
+    );
+}
+
 /// A leader that was cut off does not know yet that it has a successor, and says once more that it
 /// wants messages.
 #[test]

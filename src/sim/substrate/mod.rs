@@ -128,6 +128,12 @@ pub trait Substrate {
     /// Ends a hold: what was kept back arrives at once, in order.
     fn release(&mut self, from: IpAddr, to: IpAddr);
 
+    /// From now on what is sent from one host to another has this latency, and overtakes nothing.
+    ///
+    /// # Errors
+    /// On a substrate whose links stay as they are.
+    fn set_latency(&mut self, from: IpAddr, to: IpAddr, latency: Time) -> Result<(), SimError>;
+
     /// Resets every connection between two hosts; both ends see it at once.
     ///
     /// # Errors

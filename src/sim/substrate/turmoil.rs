@@ -206,6 +206,11 @@ impl Substrate for TurmoilSubstrate {
         self.set_link(from, to);
     }
 
+    fn set_latency(&mut self, _: IpAddr, _: IpAddr, _: Time) -> Result<(), SimError> {
+        let message = "links of turmoil keep their latency: use the event substrate";
+        Err(SimError::new("substrate", message))
+    }
+
     fn reset(&mut self, _: IpAddr, _: IpAddr) -> Result<(), SimError> {
         let message = "turmoil has no resets: use the event substrate";
         Err(SimError::new("substrate", message))

@@ -62,6 +62,13 @@ impl Ways {
         }
     }
 
+    /// From now on the link of this publisher has this latency.
+    pub(super) fn set_latency(&mut self, publisher: PublisherId, latency: Time) {
+        if let Some(way) = self.way(publisher) {
+            way.link.latency = latency;
+        }
+    }
+
     /// Whether nothing that could end a wait of this publisher is on its link.
     pub(super) fn is_nothing(&self, now: Time, publisher: PublisherId) -> bool {
         let way = self.publishers.get(publisher.0 as usize);

@@ -13,7 +13,7 @@ use super::seat::{Batches, Log, Made, Seat, Shared};
 use super::{SERVER, host_of, publisher_on};
 use crate::event::{Event, PublisherId};
 use crate::fault::{Faults, Timed, TimedKind};
-use crate::load::{ClientCode, MessageMaker, PayloadContent, Plan};
+use crate::load::{ClientCode, MessageMaker, MessagesOfRun, PayloadContent, Plan};
 use crate::machine::Time;
 use crate::scenario::{Lane, Settings, Substrate as SubstrateWord};
 use crate::seed::Seed;
@@ -107,10 +107,10 @@ impl<'s, S: Substrate> World<'s, S> {
         let groups = settings.publishers.iter().enumerate();
         let group_of = groups.flat_map(|(index, group)| (0..group.count).map(move |_| index));
         let crew = publishers as usize + settings.probes.len();
-        let content = PayloadContent::new(seed.0);
+        let messages = MessagesOfRun::new(settings, seed.0);
         for ((plan, group), index) in Plan::all(settings, seed).zip(group_of) {
             let publisher = plan.publisher();
-            let maker = MessageMaker::new(group, publisher.0, seed.0, content.clone());
+            let maker = MessageMaker::new(group, publisher.0, messages.clone());
             let maker = maker.map_err(|message| {
                 SimError::new(&format!("publishers.{index}.headers"), &message)
             })?;
@@ -253,7 +253,7 @@ impl<'s, S: Substrate> World<'s, S> {
             .partition(|cut| cut.until <= now);
         self.on = on;
         for cut in ending {
-            self.end(cut);
+            self.end(cut)?;
         }
         let (beginning, ahead) = std::mem::take(&mut self.ahead)
             .into_iter()
@@ -270,6 +270,11 @@ impl<'s, S: Substrate> World<'s, S> {
         let now = self.shared.clock.now();
         let (fault, server) = (cut.fault, None);
         self.shared.log.push(now, Event::Fault { fault, server });
+        if let TimedKind::Slow(by) = cut.kind {
+            return self
+                .publishers_of(cut)
+                .try_for_each(|publisher| self.slow(publisher, by));
+        }
         for publisher in self.publishers_of(cut) {
             *self.stopped(publisher) += 1;
             let host = host_of(publisher);
@@ -288,10 +293,32 @@ impl<'s, S: Substrate> World<'s, S> {
         Ok(())
     }
 
-    fn end(&mut self, cut: Timed) {
+    /// The link of a publisher is as slow as the faults that are on have it, and by so much more.
+    fn slow(&mut self, publisher: PublisherId, more: Time) -> Result<(), SimError> {
+        let mut latency = link(self.settings).latency + more;
+        for other in &self.on {
+            let hits = other.publisher.is_none_or(|whose| whose == publisher);
+            if let TimedKind::Slow(by) = other.kind
+                && hits
+            {
+                latency += by;
+            }
+        }
+        self.shared.log.ways().set_latency(publisher, latency);
+        for (from, to) in both_ways(host_of(publisher)) {
+            self.substrate.set_latency(from, to, latency)?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, cut: Timed) -> Result<(), SimError> {
         let now = self.shared.clock.now();
         let event = Event::Healed { fault: cut.fault };
         self.shared.log.push(now, event);
+        if let TimedKind::Slow(_) = cut.kind {
+            let mut slow = self.publishers_of(cut);
+            return slow.try_for_each(|publisher| self.slow(publisher, Time::ZERO));
+        }
         for publisher in self.publishers_of(cut) {
             *self.stopped(publisher) -= 1;
             self.shared.log.ways().released(now, publisher);
@@ -310,6 +337,7 @@ impl<'s, S: Substrate> World<'s, S> {
                 }
             }
         }
+        Ok(())
     }
 
     fn publishers_of(&self, cut: Timed) -> impl Iterator<Item = PublisherId> + use<S> {

@@ -4,7 +4,7 @@
 
 use super::World;
 use crate::event::Event;
-use crate::fault::{TimedKind, Turn};
+use crate::fault::{Timed, TimedKind, Turn};
 use crate::machine::Time;
 use crate::server::api::ApiRequest;
 use crate::server::disturb::Disturbance;
@@ -21,14 +21,13 @@ impl World<'_> {
         }
         if !begins {
             self.fabric.tell(&Event::Healed { fault });
-            return self.recover(index, cut.kind);
+            return self.recover(index, cut);
         }
         let server = cut.kind.pick(&self.server);
         self.fabric.tell(&Event::Fault { fault, server });
         if cut.kind == TimedKind::StepDown {
             return self.step_down();
         }
-        let publishers = self.hosts.len();
         let end = Wake::Cut(index, false).index(self.clients);
         self.fabric.queue.arm(end, cut.until);
         if let TimedKind::Server(_, what, _) = cut.kind {
@@ -38,18 +37,23 @@ impl World<'_> {
             }
             return self.befall(index, what);
         }
-        for host in 0..publishers {
-            if cut.publisher.is_some_and(|whose| whose.0 as usize != host) {
-                continue;
-            }
-            if cut.kind == TimedKind::Hold {
-                for lane in self.fabric.lanes_of(host) {
-                    self.fabric.queue.hold(lane, cut.until);
+        for host in self.hosts_of(cut) {
+            match cut.kind {
+                TimedKind::Hold => {
+                    for lane in self.fabric.lanes_of(host) {
+                        self.fabric.queue.hold(lane, cut.until);
+                    }
                 }
-            } else {
-                self.fabric.lose(host);
+                TimedKind::Slow(by) => self.fabric.each_way(host, |link| link.slow(by)),
+                _ => self.fabric.lose(host),
             }
         }
+    }
+
+    /// The publishers whose links a fault is about.
+    fn hosts_of(&self, cut: Timed) -> impl Iterator<Item = usize> + use<> {
+        (0..self.hosts.len())
+            .filter(move |&host| cut.publisher.is_none_or(|whose| whose.0 as usize == host))
     }
 
     /// The leader of the stream steps down.
@@ -101,8 +105,14 @@ impl World<'_> {
     }
 
     /// What befell a server is over.
-    fn recover(&mut self, index: usize, kind: TimedKind) {
-        if let (Some(victim), TimedKind::Server(_, _, Some(end))) = (self.victims[index], kind) {
+    fn recover(&mut self, index: usize, cut: Timed) {
+        if let TimedKind::Slow(by) = cut.kind {
+            for host in self.hosts_of(cut) {
+                self.fabric.each_way(host, |link| link.quicken(by));
+            }
+        }
+        if let (Some(victim), TimedKind::Server(_, _, Some(end))) = (self.victims[index], cut.kind)
+        {
             self.serve(|server, now, sink| {
                 server.befall(now, victim, end, sink);
             });

@@ -224,6 +224,19 @@ impl State {
         }
     }
 
+    /// What is sent on a path from now on has this latency; what is under way keeps its time.
+    pub(super) fn set_latency(&mut self, from: IpAddr, to: IpAddr, latency: Time) {
+        let mut settings = self.links.from_to(from, to);
+        let before = std::mem::replace(&mut settings.latency, latency);
+        self.links.between.insert((from, to), settings);
+        self.disturb(from, to, |state, index, end| {
+            if let Some(connection) = state.connection(index) {
+                connection.latency[end] = latency;
+                connection.pipes[end].change_latency(before, latency);
+            }
+        });
+    }
+
     /// Resets every connection between two hosts, at both ends.
     pub(super) fn reset(&mut self, one: IpAddr, other: IpAddr) {
         self.disturb(one, other, |state, index, _| {

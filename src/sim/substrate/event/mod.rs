@@ -191,6 +191,13 @@ impl Substrate for EventSubstrate {
         with_network(self.network.number, |state| state.release(from, to));
     }
 
+    fn set_latency(&mut self, from: IpAddr, to: IpAddr, latency: Time) -> Result<(), SimError> {
+        with_network(self.network.number, |state| {
+            state.set_latency(from, to, latency);
+        });
+        Ok(())
+    }
+
     fn reset(&mut self, one: IpAddr, other: IpAddr) -> Result<(), SimError> {
         with_network(self.network.number, |state| state.reset(one, other));
         Ok(())

@@ -102,6 +102,13 @@ impl Pipe {
         }
     }
 
+    /// What is written from now on has another latency than before.
+    pub(super) fn change_latency(&mut self, before: Time, latency: Time) {
+        self.link.quicken(before);
+        self.link.slow(latency);
+        self.resend_wait = self.resend_wait - before + latency;
+    }
+
     /// Lets arrive what has its time. Every question about arrivals comes after this.
     pub(super) fn settle(&mut self, now: Time) {
         if self.cut || self.held {
