@@ -35,6 +35,12 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// How long an API answer may take.
 const API_PATIENCE: Duration = Duration::from_secs(10);
 
+/// So often a call is made again, every 100 ms, that fails for a reason which passes.
+const ATTEMPTS: u32 = 100;
+
+/// So often the stream of a case is deleted at most; each may take as long as an answer may.
+const DELETIONS: u32 = 20;
+
 /// A running server.
 pub struct Real {
     runtime: Runtime,
@@ -123,16 +129,51 @@ impl Real {
     /// A stream that is there already is somebody's: it must not be deleted after the case, nor
     /// meet its messages.
     fn check_untouched(&mut self) -> Result<(), Stop> {
+        for _ in 0..ATTEMPTS {
+            match self.is_untouched()? {
+                Some(true) => return Ok(()),
+                Some(false) => {
+                    return Err(Stop::Surroundings(format!(
+                        "the server has a stream `{STREAM}` or subjects `t.>` already; conform leaves \
+                         alone what it did not create"
+                    )));
+                }
+                None => self.wait(100)?,
+            }
+        }
+        let why = "the server cannot say which streams it has: it has no leader, or too much to do";
+        Err(Stop::Surroundings(why.to_owned()))
+    }
+
+    /// Neither the name nor the subjects of the stream of a case are taken; `None`: the server cannot
+    /// say for now.
+    fn is_untouched(&mut self) -> Result<Option<bool>, Stop> {
         let info = self.call(&format!("STREAM.INFO.{STREAM}"), b"")?;
         let names = self.call("STREAM.NAMES", br#"{"subject":"t.>"}"#)?;
-        let taken = names.get("streams").and_then(Value::as_array);
-        if info.get("error").is_none() || taken.is_some_and(|streams| !streams.is_empty()) {
-            return Err(Stop::Surroundings(format!(
-                "the server has a stream `{STREAM}` or subjects `t.>` already; conform leaves \
-                 alone what it did not create"
-            )));
+        let errors = [info.get("error"), names.get("error")];
+        if errors.into_iter().flatten().any(is_passing) {
+            return Ok(None);
         }
-        Ok(())
+        let taken = names.get("streams").and_then(Value::as_array);
+        Ok(Some(
+            info.get("error").is_some() && taken.is_none_or(Vec::is_empty),
+        ))
+    }
+
+    /// Deletes the stream. A cluster that is busy may give no answer in time, and has done it or not: it
+    /// is asked again, until the stream is gone.
+    fn delete(&mut self) -> Result<(), Stop> {
+        for _ in 0..DELETIONS {
+            // No answer is no end: the deletion may be done all the same.
+            let _ = self.call(&format!("STREAM.DELETE.{STREAM}"), b"");
+            if matches!(self.is_untouched(), Ok(Some(true))) {
+                return Ok(());
+            }
+            self.wait(100)?;
+        }
+        Err(Stop::Surroundings(format!(
+            "the server does not remove stream `{STREAM}` of a case"
+        )))
     }
 
     /// Creates the stream; a cluster that just started may need a few attempts.
@@ -148,7 +189,10 @@ impl Real {
                 });
             };
             attempts += 1;
-            if !is_passing(error) || attempts > 100 || case.create_error.as_ref() == Some(error) {
+            if !is_passing(error)
+                || attempts > ATTEMPTS
+                || case.create_error.as_ref() == Some(error)
+            {
                 return Ok(Opened::Refused(error.clone()));
             }
             self.wait(100)?;
@@ -312,9 +356,9 @@ impl Peer for Real {
             return Ok(());
         };
         drop(case.connection);
-        if case.created {
-            self.call(&format!("STREAM.DELETE.{STREAM}"), b"")?;
+        match case.created {
+            true => self.delete(),
+            false => Ok(()),
         }
-        Ok(())
     }
 }

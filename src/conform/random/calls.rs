@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::draw::{Dice, setting};
+use super::draw::{Dice, setting, steady_limits};
 use super::play::Act;
 
 /// The calls of a case.
@@ -14,11 +14,54 @@ pub(super) struct Calls {
     replicated: bool,
     /// One in so many calls of its kind makes a leader step down, where there are several.
     step_downs: u32,
+    removals: Removals,
+}
+
+/// How calls take messages out of the stream.
+///
+/// A purge below a sequence that leaves a block of a file store without messages, where the end of that
+/// block was removed before, forgets to move the first sequence of the block on. The stream's is taken
+/// from it now, or some writes later (`filestore.go`, `compactLocked`, `trackingStatesEqual`). That
+/// is damage and no rule, so a stream in files meets the one kind of removal or the other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Removals {
+    /// Of whatever kind.
+    Any,
+    /// No purge below a sequence.
+    Picked,
+    /// No message by its number or subject.
+    Below,
+}
+
+impl Removals {
+    fn draw(dice: &mut Dice, config: &Map<String, Value>) -> Self {
+        let in_memory = config.get("storage") == Some(&json!("memory"));
+        match dice.one_in(2) {
+            _ if in_memory => Self::Any,
+            true => Self::Picked,
+            false => Self::Below,
+        }
+    }
+
+    fn take(self, act: &Act) -> bool {
+        let Act::Call(subject, body) = act else {
+            return true;
+        };
+        let has_sequence = body.get("seq").is_some();
+        let of_some = body.get("filter").is_some_and(|filter| filter != ">");
+        match subject.as_str() {
+            "STREAM.MSG.DELETE.S" => self != Self::Below,
+            "STREAM.PURGE.S" if of_some => self != Self::Below,
+            "STREAM.PURGE.S" if has_sequence => self != Self::Picked,
+            _ => true,
+        }
+    }
 }
 
 impl Calls {
     pub(super) fn new(dice: &mut Dice, config: Map<String, Value>, replicated: bool) -> Self {
         Self {
+            removals: Removals::draw(dice, &config),
             config,
             replicated,
             step_downs: dice.range(1, 12) as u32,
@@ -27,6 +70,15 @@ impl Calls {
 
     /// A call; `stored` is about the last sequence.
     pub(super) fn call(&mut self, dice: &mut Dice, stored: u64) -> Act {
+        let act = self.any_call(dice, stored);
+        if self.removals.take(&act) {
+            act
+        } else {
+            call("INFO", Value::Null)
+        }
+    }
+
+    fn any_call(&mut self, dice: &mut Dice, stored: u64) -> Act {
         let sequence = dice.range(0, stored + 2);
         match dice.range(0, 11) {
             0..=3 => self.update(dice),
@@ -58,6 +110,7 @@ impl Calls {
                 config.remove(setting(dice).0);
             }
         }
+        steady_limits(&mut config);
         // It may be refused.
         if dice.one_in(2) {
             self.config.clone_from(&config);

@@ -152,7 +152,18 @@ fn config(dice: &mut Dice, replicated: bool) -> Map<String, Value> {
         config.insert("discard".to_owned(), json!("new"));
         config.insert("max_msgs_per_subject".to_owned(), json!(dice.range(1, 3)));
     }
+    steady_limits(&mut config);
     config
+}
+
+/// Leaves the limits of the whole stream out where each subject has one that refuses: whose messages are
+/// then counted, for a message of an atomic batch with several subjects, is the chance of a map
+/// (`jetstream_batching.go`, `checkMsgHeadersPreClusteredProposal`: the loop over `diff.inflight`).
+pub(super) fn steady_limits(config: &mut Map<String, Value>) {
+    if config.contains_key("discard_new_per_subject") && config.contains_key("allow_atomic") {
+        config.remove("max_msgs");
+        config.remove("max_bytes");
+    }
 }
 
 /// A setting of a stream, lawful or not.
@@ -183,5 +194,64 @@ pub(super) fn setting(dice: &mut Dice) -> (&'static str, Value) {
         14 if dice.one_in(RARE) => ("sealed", json!(true)),
         14 => ("max_age", json!(2 * HOUR_NS)),
         _ => ("description", json!("a random stream")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::ServerModel;
+
+    fn plays() -> impl Iterator<Item = Play> {
+        let random = Random {
+            seed: 1,
+            operations: 0,
+            replicas: 1,
+            model: ServerModel::default(),
+        };
+        (0..2_000).map(move |number| draw(Seed(1), number, &random))
+    }
+
+    /// Bodies of the calls of this kind.
+    fn bodies<'a>(play: &'a Play, call: &str) -> Vec<&'a Value> {
+        let calls = play.acts.iter().filter_map(|act| match act {
+            Act::Call(subject, body) if subject == call => Some(body),
+            Act::Write(_) | Act::Get(..) | Act::Call(..) | Act::Stored => None,
+        });
+        calls.collect()
+    }
+
+    #[test]
+    fn no_subject_is_counted_by_chance() {
+        let mut met = [0; 2];
+        for play in plays() {
+            let first = Value::Object(play.config.clone());
+            for config in bodies(&play, "STREAM.UPDATE.S").into_iter().chain([&first]) {
+                let has = |key: &str| config.get(key).is_some();
+                let is_whole = has("max_msgs") || has("max_bytes");
+                let by_subject = has("discard_new_per_subject");
+                assert!(!(is_whole && by_subject && has("allow_atomic")), "{config}");
+                met[0] += usize::from(is_whole && has("allow_atomic"));
+                met[1] += usize::from(is_whole && by_subject);
+            }
+        }
+        assert!(met.into_iter().all(|count| count > 10), "{met:?}");
+    }
+
+    #[test]
+    fn a_stream_in_files_meets_one_kind_of_removal() {
+        let mut met = [[0; 2]; 2];
+        for play in plays() {
+            let picked = !bodies(&play, "STREAM.MSG.DELETE.S").is_empty();
+            let purges = bodies(&play, "STREAM.PURGE.S");
+            let below = purges
+                .iter()
+                .any(|body| body.get("seq").is_some() && body.get("filter").is_none());
+            let in_memory = play.config["storage"] == json!("memory");
+            assert!(in_memory || !(picked && below), "{}", play.name);
+            met[usize::from(in_memory)][0] += usize::from(picked);
+            met[usize::from(in_memory)][1] += usize::from(below);
+        }
+        assert!(met.into_iter().flatten().all(|count| count > 10), "{met:?}");
     }
 }

@@ -2,8 +2,8 @@
 //! are. A case that differs is shrunk, and given as the file of recordings that the server's answers
 //! make of it.
 //!
-//! Not drawn: what waits for time, such as idle batches; what the model leaves out; other subjects of the
-//! stream than `t.>`. With replicas also direct gets, which another server may answer from behind;
+//! Not drawn: what waits for time, such as idle batches; what the model leaves out, or a server leaves to
+//! chance (`draw::steady_limits`, `calls::Removals`); other subjects of the stream than `t.>`. With replicas also direct gets, which another server may answer from behind;
 //! an expected last message id; and, within one write, messages whose answers depend on which of those
 //! before them have been applied.
 //!

@@ -39,8 +39,10 @@ const SUBSCRIPTION: &str = "fence";
 const SUBJECT: &str = "t.~fence";
 /// How long an answer may take on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A stream with `no_ack` answers no sentinel: then silence for so long has to do.
-const PATIENCE_NO_ACK: Duration = Duration::from_millis(400);
+/// A stream with `no_ack` answers no sentinel: then silence has to do, for so long at the most, ...
+const SILENCE: Duration = Duration::from_millis(200);
+/// ... and for so long in all: a batch that waits is forgotten after ten seconds.
+const SILENCE_OF_CASE: Duration = Duration::from_secs(5);
 /// How long expected advisories of another server, which pass no sentinel, may be on their way.
 const STRAGGLERS: Duration = Duration::from_millis(300);
 /// How long the leader of a replicated stream may be out of reach.
@@ -55,8 +57,8 @@ pub(super) struct Fence {
     sent: u64,
     name: Name,
     is_replicated: bool,
-    /// The stream has `no_ack`, or may come to have it.
-    is_silent: bool,
+    /// The stream has `no_ack`, or may come to have it: the silence that stands for an answer.
+    silence: Option<Duration>,
 }
 
 /// What became of a sentinel.
@@ -82,7 +84,7 @@ impl Fence {
             sent: 0,
             name: name.clone(),
             is_replicated: case.replicas > 1,
-            is_silent: may_be_silent(case),
+            silence: may_be_silent(case).then(|| silence(case)),
         })
     }
 }
@@ -110,9 +112,18 @@ impl OpenCase {
                     .await?;
             }
             self.message().await?;
-            self.await_advisories(wanted.advisories).await?;
+            let advisories = |messages: &[Message]| count_advisories(messages) >= wanted.advisories;
+            self.await_messages(STRAGGLERS, advisories).await?;
         } else {
             self.call("STREAM.INFO", "").await?;
+        }
+        if self.silence().is_some() {
+            // It proves nothing of what is still missing: a server that is busy answers later.
+            let all = |messages: &[Message]| {
+                count_replies(messages) >= wanted.replies
+                    && count_advisories(messages) >= wanted.advisories
+            };
+            self.await_messages(PATIENCE, all).await?;
         }
         Ok(seen(&mut self.connection.inbox))
     }
@@ -122,8 +133,8 @@ impl OpenCase {
         if !self.is_replicated() {
             return Ok(());
         }
-        if self.fence.as_ref().is_some_and(|fence| fence.is_silent) {
-            tokio::time::sleep(PATIENCE_NO_ACK).await;
+        if let Some(silence) = self.silence() {
+            tokio::time::sleep(silence).await;
             return Ok(());
         }
         let patience = Instant::now() + OUT_OF_REACH;
@@ -142,7 +153,8 @@ impl OpenCase {
 
     /// A message that is refused, behind all messages before it.
     async fn message(&mut self) -> Result<Answered, Stop> {
-        self.message_within(self.patience()).await
+        let patience = self.silence().unwrap_or(PATIENCE);
+        self.message_within(patience).await
     }
 
     async fn message_within(&mut self, patience: Duration) -> Result<Answered, Stop> {
@@ -150,11 +162,8 @@ impl OpenCase {
         self.exchange(SUBJECT, &reply, "", patience).await
     }
 
-    fn patience(&self) -> Duration {
-        match &self.fence {
-            Some(fence) if fence.is_silent => PATIENCE_NO_ACK,
-            Some(_) | None => PATIENCE,
-        }
+    fn silence(&self) -> Option<Duration> {
+        self.fence.as_ref()?.silence
     }
 
     async fn call(&mut self, call: &str, body: &str) -> Result<Answered, Stop> {
@@ -202,10 +211,15 @@ impl OpenCase {
         Ok(Answered::No)
     }
 
-    async fn await_advisories(&mut self, wanted: usize) -> Result<(), Stop> {
-        let patience = Instant::now() + STRAGGLERS;
+    /// Waits, for so long at the most, until what came is enough.
+    async fn await_messages(
+        &mut self,
+        patience: Duration,
+        is_enough: impl Fn(&[Message]) -> bool,
+    ) -> Result<(), Stop> {
+        let patience = Instant::now() + patience;
         let connection = &mut self.connection;
-        while !connection.inbox.closed && count_advisories(&connection.inbox.messages) < wanted {
+        while !connection.inbox.closed && !is_enough(&connection.inbox.messages) {
             match timeout_at(patience, connection.turn()).await {
                 Ok(turned) => turned?,
                 Err(_) => break,
@@ -213,6 +227,16 @@ impl OpenCase {
         }
         Ok(())
     }
+}
+
+/// Messages that are replies: no advisories, and no answers to sentinels.
+fn count_replies(messages: &[Message]) -> usize {
+    let sentinels = messages.iter().filter(|message| is_answer(message)).count();
+    messages.len() - sentinels - count_advisories(messages)
+}
+
+fn is_answer(message: &Message) -> bool {
+    message.subscription.as_str() == SUBSCRIPTION
 }
 
 /// Whether the stream has `no_ack`, at the beginning or by an update.
@@ -230,11 +254,24 @@ fn may_be_silent(case: &Case) -> bool {
     updated || is_silent(&case.initial_config)
 }
 
+/// The silence after each message to a stream of this case that does not answer.
+fn silence(case: &Case) -> Duration {
+    let expected = |kind: &StepKind| matches!(kind, StepKind::Expect { .. });
+    let settled = case
+        .steps
+        .iter()
+        .filter(|step| expected(&step.kind))
+        .count();
+    // With replicas two sentinels stand behind each step.
+    let messages = settled.max(1) * if case.replicas > 1 { 2 } else { 1 };
+    SILENCE.min(SILENCE_OF_CASE / u32::try_from(messages).unwrap_or(u32::MAX))
+}
+
 /// Takes the answer to a sentinel out of what came, and those that came too late.
 fn take_answer(messages: &mut Vec<Message>, reply: &str) -> Option<Message> {
     let mut found = None;
     messages.retain(|message| {
-        if message.subscription.as_str() != SUBSCRIPTION {
+        if !is_answer(message) {
             return true;
         }
         if message.subject.as_str() == reply {
