@@ -16,6 +16,7 @@ pub struct Claims {
     batches: Vec<Claim>,
     /// The batches of each publisher, in order.
     of_publisher: Vec<Vec<BatchNumber>>,
+    leader_stood_still: bool,
 }
 
 /// One batch, as its publisher tells it.
@@ -35,6 +36,8 @@ pub struct Claim {
     pub counted: Option<BatchSequence>,
     /// Sequences reported missing: first and first that is there again.
     pub gaps: Vec<(BatchSequence, BatchSequence)>,
+    /// How many of them, the first, were told before any leader stood still.
+    pub(super) gaps_of_leaders: usize,
     /// Sequences reported as refused.
     pub refused: Vec<BatchSequence>,
     /// The messages that have a PubAck of their own; `None`: none has, as in a batch of any kind.
@@ -66,6 +69,11 @@ impl Claims {
             .sum()
     }
 
+    /// A leader stands still from now on: gaps that are told later may be those of one that is deposed.
+    pub(super) const fn leader_stands_still(&mut self) {
+        self.leader_stood_still = true;
+    }
+
     fn with(&mut self, batch: BatchNumber, change: impl FnOnce(&mut Claim)) {
         if let Some(claim) = self.batches.get_mut(batch.0 as usize) {
             change(claim);
@@ -86,6 +94,7 @@ impl Claims {
             outcome: None,
             counted: None,
             gaps: Vec::new(),
+            gaps_of_leaders: 0,
             refused: Vec::new(),
             acked_singly: None,
             vague: false,
@@ -99,11 +108,14 @@ impl Claims {
 }
 
 impl Claim {
-    fn gap(&mut self, expected: BatchSequence, received: BatchSequence) {
+    fn gap(&mut self, expected: BatchSequence, received: BatchSequence, is_of_leader: bool) {
         if expected == BatchSequence(0) || self.gaps.len() == KEPT {
             self.vague = true;
         } else {
             self.gaps.push((expected, received));
+            if is_of_leader {
+                self.gaps_of_leaders = self.gaps.len();
+            }
         }
     }
 
@@ -140,7 +152,10 @@ impl Observer for Claims {
                 batch,
                 expected,
                 received,
-            } => self.with(batch, |claim| claim.gap(expected, received)),
+            } => {
+                let is_of_leader = !self.leader_stood_still;
+                self.with(batch, |claim| claim.gap(expected, received, is_of_leader));
+            }
             Event::ErrorSeen {
                 batch, sequence, ..
             } => self.with(batch, |claim| claim.refused(sequence)),

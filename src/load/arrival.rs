@@ -1,11 +1,17 @@
 //! Arrivals: the moment at which the load wants each message sent.
 //!
-//! Open loops (constant, Poisson) know these moments whatever the publisher does; a closed loop
+//! Open loops (constant, Poisson, replay) know these moments whatever the publisher does; a closed loop
 //! wants the next message as soon as the last one is taken. Pure: `now` comes in, the generator is
-//! seeded. Leans on `scenario` for the settings and on `seed`.
+//! seeded. Leans on `shaped` for rates that change and for bursts, on `replay`, on `scenario` for the
+//! settings and on `seed`.
+
+use std::sync::Arc;
 
 use rand::RngExt;
 
+use super::rates::Rates;
+use super::replay::Replay;
+use super::shaped::Shaped;
 use crate::machine::Time;
 use crate::scenario::{Arrival, Publishers};
 use crate::seed::Generator;
@@ -33,25 +39,47 @@ enum Kind {
         mean_ns: f64,
         generator: Box<Generator>,
     },
+    /// Since `earliest`, as the next.
+    Shaped(Box<Shaped>),
+    Replay(Replay),
 }
 
 impl Arrivals {
-    /// The arrivals of a publisher of `group` that starts at `start`; Poisson arrivals alone draw, from
-    /// `generator`.
+    /// The arrivals of a publisher of `group` that starts at `start`, and is number `index` of it; Poisson
+    /// arrivals alone draw, from `generator`. `rates` are those of the group.
     ///
-    /// An open loop without a usable rate has no arrivals at all; a checked file has one.
-    pub fn new(group: &Publishers, start: Time, generator: impl FnOnce() -> Generator) -> Self {
+    /// An open loop without a usable rate, or whose file was not read, has no arrivals at all; a checked
+    /// file has one.
+    pub(super) fn new(
+        group: &Publishers,
+        rates: Option<&Arc<Rates>>,
+        index: u32,
+        start: Time,
+        generator: impl FnOnce() -> Generator,
+    ) -> Self {
+        let is_shaped = !group.rates.is_empty() || group.burst > 1;
+        let shape = rates.filter(|_| is_shaped);
         let mean_ns = group
             .rate_per_second
             .filter(|rate| *rate > 0.0)
             .map_or(u64::MAX as f64, |rate| 1e9 / rate);
-        let kind = match group.arrival {
-            Arrival::Closed => Kind::Closed,
-            Arrival::Constant => Kind::Constant {
+        let kind = match (group.arrival, shape) {
+            (Arrival::Closed, _) => Kind::Closed,
+            (Arrival::Replay, _) => Kind::Replay(Replay::new(group, index)),
+            (Arrival::Constant | Arrival::Poisson, Some(rates)) => {
+                let draws = group.arrival == Arrival::Poisson;
+                Kind::Shaped(Box::new(Shaped::new(
+                    Arc::clone(rates),
+                    group.burst,
+                    group.burst_rate_per_second,
+                    draws.then(generator),
+                )))
+            }
+            (Arrival::Constant, None) => Kind::Constant {
                 period: fixed_point(mean_ns),
                 elapsed: 0,
             },
-            Arrival::Poisson => Kind::Poisson {
+            (Arrival::Poisson, None) => Kind::Poisson {
                 mean_ns,
                 generator: Box::new(generator()),
             },
@@ -66,8 +94,8 @@ impl Arrivals {
 
     /// When the next message is wanted, asked at `now` by a publisher that is free, and moves on.
     ///
-    /// An open loop answers with moments of its own, past ones included. A closed loop answers
-    /// `now`, or the later end of a pause.
+    /// An open loop answers with moments of its own, past ones included, and with [`Time::NEVER`] when no
+    /// message comes any more. A closed loop answers `now`, or the later end of a pause.
     pub fn next(&mut self, now: Time) -> Time {
         match &mut self.kind {
             Kind::Closed => self.earliest.max(now),
@@ -81,15 +109,36 @@ impl Arrivals {
                 self.advance_poisson();
                 due
             }
+            Kind::Shaped(shaped) => {
+                let due = shaped.upcoming();
+                shaped.advance();
+                since(self.earliest, due)
+            }
+            Kind::Replay(replay) => {
+                let due = replay.upcoming();
+                replay.advance();
+                since(self.earliest, due)
+            }
         }
     }
 
-    /// The application rests for `span` from `now` on: a closed loop wants nothing until then, an
-    /// open loop moves all its later arrivals by it.
+    /// Whether no message comes any more.
+    pub fn are_over(&self) -> bool {
+        match &self.kind {
+            Kind::Closed | Kind::Constant { .. } | Kind::Poisson { .. } => false,
+            Kind::Shaped(shaped) => shaped.upcoming().is_none(),
+            Kind::Replay(replay) => replay.upcoming().is_none(),
+        }
+    }
+
+    /// The application rests for `span` from `now` on: a closed loop wants nothing until then, or the end of
+    /// an earlier rest if that is later; an open loop moves all its later arrivals by it.
     pub fn pause(&mut self, now: Time, span: Time) {
         match self.kind {
-            Kind::Closed => self.earliest = now + span,
-            Kind::Constant { .. } | Kind::Poisson { .. } => self.earliest += span,
+            Kind::Closed => self.earliest = self.earliest.max(now + span),
+            Kind::Constant { .. } | Kind::Poisson { .. } | Kind::Shaped(_) | Kind::Replay(_) => {
+                self.earliest += span;
+            }
         }
     }
 
@@ -97,26 +146,31 @@ impl Arrivals {
     pub const fn is_open_loop(&self) -> bool {
         match self.kind {
             Kind::Closed => false,
-            Kind::Constant { .. } | Kind::Poisson { .. } => true,
+            Kind::Constant { .. } | Kind::Poisson { .. } | Kind::Shaped(_) | Kind::Replay(_) => {
+                true
+            }
         }
     }
 
     /// Passes over the arrivals of an open loop before `until`, `most` at the most, and says how
     /// many they were. Poisson arrivals are drawn while `draws` lasts and then taken at their mean
-    /// rate, so that a long backlog costs no more than a short one.
+    /// rate, so that a long backlog costs no more than a short one; those that follow are drawn again.
     pub fn pass(&mut self, until: Time, most: u64, draws: &mut u64) -> u64 {
-        match self.kind {
+        let own = until.since(self.earliest).as_nanos();
+        match &mut self.kind {
             Kind::Closed => 0,
-            Kind::Constant { .. } => self.pass_evenly(until, most),
-            Kind::Poisson { mean_ns, .. } => {
+            Kind::Shaped(shaped) => shaped.pass(own, most, draws),
+            Kind::Replay(replay) => replay.pass(own, most),
+            Kind::Constant { period, elapsed } => {
+                let count = evenly(own, *elapsed, *period).min(most);
+                *elapsed = elapsed.saturating_add(period.saturating_mul(u128::from(count)));
+                count
+            }
+            &mut Kind::Poisson { mean_ns, .. } => {
                 let mut passed = 0;
                 while passed < most && self.earliest < until {
                     if *draws == 0 {
-                        self.kind = Kind::Constant {
-                            period: fixed_point(mean_ns),
-                            elapsed: 0,
-                        };
-                        return passed + self.pass_evenly(until, most - passed);
+                        return passed + self.pass_at_the_mean(mean_ns, until, most - passed);
                     }
                     *draws -= 1;
                     passed += 1;
@@ -127,15 +181,21 @@ impl Arrivals {
         }
     }
 
-    fn pass_evenly(&mut self, until: Time, most: u64) -> u64 {
-        let Kind::Constant { period, elapsed } = &mut self.kind else {
-            return 0;
-        };
-        let room = u128::from(until.since(self.earliest).as_nanos()) << FRACTION_BITS;
-        let count = room.saturating_sub(*elapsed).div_ceil((*period).max(1));
-        let count = u64::try_from(count).unwrap_or(u64::MAX).min(most);
-        *elapsed = elapsed.saturating_add(period.saturating_mul(u128::from(count)));
-        count
+    /// Counts Poisson arrivals at their mean rate; the next one is before `until`. A Poisson process has no
+    /// memory: the first arrival from `until` on is as far from there as one from the other.
+    fn pass_at_the_mean(&mut self, mean_ns: f64, until: Time, most: u64) -> u64 {
+        let count = evenly(
+            until.since(self.earliest).as_nanos(),
+            0,
+            fixed_point(mean_ns),
+        );
+        if count <= most {
+            self.earliest = until;
+            self.advance_poisson();
+            return count;
+        }
+        self.earliest += Time::from_nanos((mean_ns * most as f64).round() as u64);
+        most
     }
 
     fn advance_poisson(&mut self) {
@@ -147,6 +207,18 @@ impl Arrivals {
             self.earliest += Time::from_nanos((distance * *mean_ns).round() as u64);
         }
     }
+}
+
+/// Even arrivals before `until`, in nanoseconds, when the next is after `elapsed` and each after a `period`,
+/// both with [`FRACTION_BITS`].
+fn evenly(until: u64, elapsed: u128, period: u128) -> u64 {
+    let room = (u128::from(until) << FRACTION_BITS).saturating_sub(elapsed);
+    u64::try_from(room.div_ceil(period.max(1))).unwrap_or(u64::MAX)
+}
+
+/// So long after `start`; never, if that never comes.
+fn since(start: Time, moment: Option<u64>) -> Time {
+    moment.map_or(Time::NEVER, |moment| start + Time::from_nanos(moment))
 }
 
 fn fixed_point(nanoseconds: f64) -> u128 {
@@ -165,7 +237,7 @@ mod tests {
             ..Publishers::default()
         };
         let generator = Seed(seed).generator("arrival", 0);
-        Arrivals::new(&group, Time::from_millis(5), || generator)
+        Arrivals::new(&group, None, 0, Time::from_millis(5), || generator)
     }
 
     #[test]
@@ -217,6 +289,8 @@ mod tests {
         assert_eq!(arrivals.next(Time::from_millis(9)), Time::from_millis(9));
         arrivals.pause(Time::from_millis(9), Time::from_millis(10));
         assert_eq!(arrivals.next(Time::from_millis(9)), Time::from_millis(19));
+        arrivals.pause(Time::from_millis(12), Time::from_millis(1));
+        assert_eq!(arrivals.next(Time::from_millis(13)), Time::from_millis(19));
     }
 
     #[test]
@@ -252,6 +326,35 @@ mod tests {
         let expected = 864_000_000_000_u64;
         // the 10,000 that are drawn have a deviation of 100
         assert!(passed.abs_diff(expected) < 1_000, "{passed}");
+    }
+
+    /// Neither the wait for the next arrival nor those between the ones that follow are even.
+    #[test]
+    fn after_a_long_backlog_arrivals_are_drawn_as_before() {
+        let until = Time::from_secs(3_600);
+        let mut following = Vec::new();
+        for most in [u64::MAX, 1_000_000] {
+            let mut arrivals = arrivals(Arrival::Poisson, Some(1_000.0), 1);
+            let passed = arrivals.pass(until, most, &mut 10);
+            assert_eq!(passed, most.min(passed));
+            let moments: Vec<_> = (0..20_001).map(|_| arrivals.next(Time::ZERO)).collect();
+            if most == u64::MAX {
+                assert!(moments[0] > until && moments[0] < until + Time::from_millis(20));
+            }
+            let distances = moments
+                .windows(2)
+                .map(|two| two[1].since(two[0]).as_secs_f64());
+            let mean = distances.clone().sum::<f64>() / 20_000.0;
+            let squares: f64 = distances.map(|distance| (distance - mean).powi(2)).sum();
+            // the mean and the deviation of an exponential distribution are the same
+            assert!((0.000_95..0.001_05).contains(&mean), "{mean}");
+            let deviation = (squares / 20_000.0).sqrt();
+            assert!((0.000_95..0.001_05).contains(&deviation), "{deviation}");
+            following.push(moments[0]);
+        }
+        // a million takes a thousand seconds at the mean
+        let limited = following[1].as_secs_f64();
+        assert!((999.0..1_001.0).contains(&limited), "{limited}");
     }
 
     #[test]

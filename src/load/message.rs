@@ -4,6 +4,7 @@
 //! costs no allocation of its own. Leans on `payload`, `plan` and `client`.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
 use async_nats::header::HeaderMap;
 use async_nats::{HeaderName, HeaderValue, Subject};
@@ -12,20 +13,45 @@ use bytes::{Bytes, BytesMut};
 use super::{Identity, PayloadContent, Planned};
 use crate::client::Message;
 use crate::nats::header::MESSAGE_ID;
-use crate::scenario::Publishers;
+use crate::scenario::{Publishers, Settings};
 
-/// Payloads are cut from buffers of this size, or of one payload where that is larger: small enough
-/// that the buffers under way stay in the cache of the core.
-const BUFFER_BYTES: usize = 16 << 10;
+/// Payloads are cut from buffers, or from one for each where they are larger. Those of all publishers
+/// together have so many bytes, and each is of a size within [`BUFFER_BYTES`]: small enough that the
+/// buffers under way stay in the cache of the core.
+const BUFFERS_BYTES: usize = 1 << 20;
+/// Smallest and largest buffer.
+const BUFFER_BYTES: RangeInclusive<usize> = 1 << 10..=16 << 10;
 /// So many buffers are kept for use again: more than the widest window of small messages fills.
 const BUFFERS_KEPT: usize = 64;
+
+/// What the messages of all publishers of a run have in common.
+#[derive(Clone)]
+pub struct MessagesOfRun {
+    /// Distinguishes the message ids of this run from those of any other on the same stream.
+    run: u64,
+    content: PayloadContent,
+    streams: u32,
+    buffer_bytes: usize,
+}
+
+impl MessagesOfRun {
+    /// For a run of this file that is called `run`.
+    pub fn new(settings: &Settings, run: u64) -> Self {
+        let publishers = usize::try_from(settings.publisher_count()).unwrap_or(usize::MAX);
+        let (least, most) = BUFFER_BYTES.into_inner();
+        Self {
+            run,
+            content: PayloadContent::new(run),
+            streams: settings.stream.count,
+            buffer_bytes: (BUFFERS_BYTES / publishers.max(1)).clamp(least, most),
+        }
+    }
+}
 
 /// Makes the messages of one publisher.
 pub struct MessageMaker {
     publisher: u32,
-    /// Distinguishes the message ids of this run from those of any other on the same stream.
-    run: u64,
-    content: PayloadContent,
+    common: MessagesOfRun,
     subjects: Vec<Subject>,
     message_ids: bool,
     headers: Vec<HeaderLine>,
@@ -42,17 +68,12 @@ struct HeaderLine {
 }
 
 impl MessageMaker {
-    /// A maker for publisher number `publisher` of the run called `run`.
+    /// A maker for publisher number `publisher`.
     ///
     /// # Errors
     /// A header rule of the group has a name or value that no header can have: a sentence that says
     /// which.
-    pub fn new(
-        group: &Publishers,
-        publisher: u32,
-        run: u64,
-        content: PayloadContent,
-    ) -> Result<Self, String> {
+    pub fn new(group: &Publishers, publisher: u32, common: MessagesOfRun) -> Result<Self, String> {
         let headers = group
             .headers
             .iter()
@@ -71,12 +92,14 @@ impl MessageMaker {
             })
             .collect::<Result<_, String>>()?;
         // names live as long as the process: cloning a static subject counts no references
-        let names = group.subjects_of(publisher).names.into_iter();
+        let names = group
+            .subjects_of(publisher, common.streams)
+            .names
+            .into_iter();
         let subjects = names.map(|name| Subject::from_static(Box::leak(name.into_boxed_str())));
         Ok(Self {
             publisher,
-            run,
-            content,
+            common,
             subjects: subjects.collect(),
             message_ids: group.message_ids,
             headers,
@@ -97,14 +120,15 @@ impl MessageMaker {
     fn payload(&mut self, planned: &Planned) -> Bytes {
         let bytes = planned.bytes as usize;
         if self.buffer.capacity() < bytes {
-            self.next_buffer(bytes.max(BUFFER_BYTES));
+            self.next_buffer(bytes.max(self.common.buffer_bytes));
         }
         let identity = Identity {
             publisher: self.publisher,
             batch: planned.batch,
             sequence: u32::try_from(planned.sequence.0).unwrap_or(u32::MAX),
         };
-        self.content.append(identity, bytes, &mut self.buffer);
+        let content = &self.common.content;
+        content.append(identity, bytes, &mut self.buffer);
         self.buffer.split().freeze()
     }
 
@@ -133,7 +157,7 @@ impl MessageMaker {
         let mut map = None;
         if self.message_ids {
             let map = map.get_or_insert_with(HeaderMap::new);
-            let Self { run, publisher, .. } = self;
+            let (run, publisher) = (self.common.run, self.publisher);
             let id = format!("{run:016x}-{publisher}-{}-{sequence}", planned.batch);
             map.insert(MESSAGE_ID, id);
         }
@@ -166,7 +190,16 @@ mod tests {
     }
 
     fn maker(group: &Publishers) -> MessageMaker {
-        MessageMaker::new(group, 4, 9, PayloadContent::new(9)).unwrap()
+        MessageMaker::new(group, 4, common()).unwrap()
+    }
+
+    fn common() -> MessagesOfRun {
+        MessagesOfRun {
+            run: 9,
+            content: PayloadContent::new(9),
+            streams: 1,
+            buffer_bytes: *BUFFER_BYTES.end(),
+        }
     }
 
     #[test]
@@ -265,7 +298,7 @@ mod tests {
             }],
             ..Publishers::default()
         };
-        let refused = MessageMaker::new(&group, 0, 0, PayloadContent::new(0));
+        let refused = MessageMaker::new(&group, 0, common());
         assert!(refused.err().unwrap().contains("cannot name a header"));
     }
 }

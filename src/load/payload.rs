@@ -4,6 +4,8 @@
 //! that follows from the sequence. Shorter payloads are filler alone and can only be counted.
 //! Leans on nothing of ours.
 
+use std::sync::Arc;
+
 use bytes::BufMut;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -31,17 +33,20 @@ const FILLER_STEP: usize = 61;
 #[derive(Clone)]
 pub struct PayloadContent {
     run: u64,
-    filler: Box<[u8; FILLER_BYTES]>,
+    filler: Arc<[u8; FILLER_BYTES]>,
 }
 
 impl PayloadContent {
     /// The payloads of the run called `run`.
     pub fn new(run: u64) -> Self {
-        let mut filler = Box::new([0; FILLER_BYTES]);
+        let mut filler = [0; FILLER_BYTES];
         for (index, word) in filler.chunks_exact_mut(8).enumerate() {
             word.copy_from_slice(&xxh3_64(&index.to_le_bytes()).to_le_bytes());
         }
-        Self { run, filler }
+        Self {
+            run,
+            filler: Arc::new(filler),
+        }
     }
 
     /// The digest of a payload: a function of the run, the message and the size, so that nobody

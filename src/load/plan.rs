@@ -1,19 +1,21 @@
 //! The plan of one publisher: which message comes next, when, and where a batch ends.
 //!
-//! Pure and cheap: a step makes no allocation, so that both worlds can ask for each message. Leans
-//! on `arrival` and the settings of `scenario`.
+//! Pure and cheap: a step makes no allocation but where the publisher leaves for a while, so that both
+//! worlds can ask for each message. Leans on `arrival`, `sizes`, `choice` and the settings of `scenario`.
 
-use rand::RngExt;
+use std::sync::Arc;
 
 use super::Arrivals;
+use super::backlog::Backlog;
+use super::choice::{Choice, ChoiceOfGroup};
+use super::rates::Rates;
+use super::sizes::{Sizes, SizesOfGroup};
 use crate::event::{Outcome, PublisherId};
 use crate::machine::Time;
 use crate::nats::BatchSequence;
-use crate::scenario::{Commit, Pause, PayloadSize, Publishers, Settings};
-use crate::seed::{Generator, Seed};
-
-/// Poisson arrivals of a backlog that are drawn one by one before their mean rate is taken.
-const OWED_DRAWS: u64 = 1 << 20;
+use crate::scenario::{Commit, Pause, Publishers, Settings};
+use crate::seed::Seed;
+use crate::units::Span;
 
 /// What a publisher does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,67 +48,133 @@ pub struct Planned {
     pub intended: Time,
 }
 
+/// What the publishers of a group have in common, made once for all of them.
+#[derive(Clone, Debug)]
+struct Shared {
+    rates: Option<Arc<Rates>>,
+    sizes: SizesOfGroup,
+    choice: ChoiceOfGroup,
+}
+
+impl Shared {
+    fn of(group: &Publishers) -> Self {
+        Self {
+            rates: Rates::of(group).map(Arc::new),
+            sizes: SizesOfGroup::of(group),
+            choice: ChoiceOfGroup::of(group),
+        }
+    }
+}
+
 /// Everything that one publisher does, asked for step by step.
 #[derive(Clone, Debug)]
 pub struct Plan {
     publisher: PublisherId,
     arrivals: Arrivals,
     sizes: Sizes,
+    choice: Choice,
     messages: u32,
     batches: u32,
-    subjects: u32,
     commit: Commit,
     pauses: Vec<Pause>,
     stop: Time,
+    absences: Option<Absences>,
     batch: u32,
     sequence: u32,
-    next_subject: u32,
     next_pause: usize,
     due: Option<Time>,
     /// A batch ended in a way that its publisher does not go on after.
     over: bool,
-    /// Messages handed out, of all batches.
-    handed_out: u64,
-    /// Of those, the ones not sent when their batch ended.
+    /// Messages of the file that are neither handed out nor withheld when the publisher left: a batch cut
+    /// short does not make them fewer. Without an end where the file has none.
+    left: u64,
+    /// Messages handed out and not sent when their batch ended, and those withheld when the publisher left.
     unsent: u64,
+}
+
+/// A publisher that leaves and comes again, in turn.
+#[derive(Clone, Copy, Debug)]
+struct Absences {
+    /// When it leaves next.
+    leaves: Time,
+    /// How long it is there each time, and away.
+    on: Time,
+    off: Time,
+}
+
+impl Absences {
+    fn of(group: &Publishers, start: Time) -> Option<Self> {
+        let (on, off) = (group.on_for?.0, group.off_for?.0);
+        Some(Self {
+            leaves: start + on,
+            on,
+            off,
+        })
+    }
+
+    /// It is away, and will be there again.
+    fn next(&mut self) {
+        self.leaves += self.off + self.on;
+    }
 }
 
 impl Plan {
     /// The plans of all publishers of a file, numbered as events number them, with their groups.
     pub fn all(settings: &Settings, seed: Seed) -> impl Iterator<Item = (Self, &Publishers)> {
-        let places = settings
-            .publishers
-            .iter()
-            .flat_map(|group| (0..group.count).map(move |index| (group, index)));
-        (0..).zip(places).map(move |(number, (group, index))| {
-            (Self::new(group, PublisherId(number), index, seed), group)
-        })
+        let places = settings.publishers.iter().flat_map(|group| {
+            let shared = Shared::of(group);
+            (0..group.count).map(move |index| (group, shared.clone(), index))
+        });
+        (0..)
+            .zip(places)
+            .map(move |(number, (group, shared, index))| {
+                (
+                    Self::new(group, shared, PublisherId(number), index, seed),
+                    group,
+                )
+            })
     }
 
     /// The plan of publisher `publisher` of the run, which is number `index` of its group.
-    pub fn new(group: &Publishers, publisher: PublisherId, index: u32, seed: Seed) -> Self {
+    fn new(
+        group: &Publishers,
+        shared: Shared,
+        publisher: PublisherId,
+        index: u32,
+        seed: Seed,
+    ) -> Self {
         let number = u64::from(publisher.0);
-        let stagger = group.stagger.0.as_nanos().saturating_mul(u64::from(index));
-        let start = group.start.0 + Time::from_nanos(stagger);
+        let later =
+            |stagger: Span| Time::from_nanos(stagger.0.as_nanos().saturating_mul(u64::from(index)));
+        let start = group.start.0 + later(group.stagger);
+        let stop = group.stop.map(|stop| stop.0 + later(group.stop_stagger));
+        let messages = group.messages.max(1);
         let mut pauses = group.pauses.clone();
         pauses.sort_by_key(|pause| pause.after);
         Self {
             publisher,
-            arrivals: Arrivals::new(group, start, || seed.generator("arrival", number)),
-            sizes: Sizes::new(group.payload, || seed.generator("payload", number)),
-            messages: group.messages.max(1),
+            arrivals: Arrivals::new(group, shared.rates.as_ref(), index, start, || {
+                seed.generator("arrival", number)
+            }),
+            sizes: Sizes::new(shared.sizes, || seed.generator("payload", number)),
+            choice: Choice::new(shared.choice, group.subjects, || {
+                seed.generator("subject", number)
+            }),
+            messages,
             batches: group.batches,
-            subjects: group.subjects.max(1),
             commit: group.commit,
             pauses,
-            stop: group.stop.map_or(Time::NEVER, |stop| stop.0),
+            stop: stop.unwrap_or(Time::NEVER),
+            absences: Absences::of(group, start),
             batch: 0,
             sequence: 0,
-            next_subject: 0,
             next_pause: 0,
             due: None,
             over: false,
-            handed_out: 0,
+            left: match group.batches {
+                0 => u64::MAX,
+                batches => u64::from(batches) * u64::from(messages),
+            },
             unsent: 0,
         }
     }
@@ -123,23 +191,85 @@ impl Plan {
 
     /// What to do at `now`. A message is handed out once: the plan has moved on.
     pub fn step(&mut self, now: Time) -> Step {
-        if self.over || self.batches != 0 && self.batch >= self.batches {
-            return Step::Done;
+        loop {
+            if self.over || self.batches != 0 && self.batch >= self.batches {
+                return Step::Done;
+            }
+            if self.sequence >= self.messages {
+                return Step::End;
+            }
+            if self.left == 0 {
+                return self.nothing_more();
+            }
+            let due = *self.due.get_or_insert_with(|| self.arrivals.next(now));
+            if due == Time::NEVER {
+                return self.nothing_more();
+            }
+            let end = self.end();
+            // also for an open loop that is behind: what it still owes at the end is withheld
+            if due.max(now) < end {
+                if due > now {
+                    return Step::Wait(due);
+                }
+                self.due = None;
+                let is_last = self.sequence + 1 == self.messages
+                    || self.left == 1
+                    || self.arrivals.are_over();
+                let last = self.commit == Commit::Message && is_last;
+                return Step::Offer(self.hand_out(due, last));
+            }
+            if let Some(step) = self.step_to_the_end(now, due, end) {
+                return step;
+            }
+            self.leave();
         }
-        if self.sequence >= self.messages {
-            return Step::End;
+    }
+
+    /// No message is left, wherever in a batch that is.
+    const fn nothing_more(&self) -> Step {
+        if self.sequence == 0 {
+            Step::Done
+        } else {
+            Step::End
         }
-        let due = *self.due.get_or_insert_with(|| self.arrivals.next(now));
-        // also for an open loop that is behind: what it still owes at the stop is withheld
-        if due.max(now) >= self.stop {
-            return self.step_to_the_end(now, due);
-        }
-        if due > now {
-            return Step::Wait(due);
-        }
-        self.due = None;
-        let last = self.commit == Commit::Message && self.sequence + 1 == self.messages;
-        Step::Offer(self.hand_out(due, last))
+    }
+
+    /// When the publisher stops, or leaves for a while if that is sooner.
+    fn end(&self) -> Time {
+        let leaves = self
+            .absences
+            .map_or(Time::NEVER, |absences| absences.leaves);
+        self.stop.min(leaves)
+    }
+
+    /// The publisher is away from the moment on at which it leaves. Messages that it owes by then are not
+    /// sent later: they are withheld, as at a stop, and the file has so many fewer to come.
+    fn leave(&mut self) {
+        let Some(mut absences) = self.absences else {
+            return;
+        };
+        let mut backlog = self.backlog();
+        let owed = match self.arrivals.is_open_loop() {
+            true => backlog.pass(absences.leaves, u64::MAX).min(self.left),
+            false => 0,
+        };
+        backlog.leave(absences.leaves, absences.off);
+        let (arrivals, due) = (backlog.arrivals, backlog.due);
+        // a closed loop asks again when it is back
+        self.due = due.filter(|_| arrivals.is_open_loop());
+        self.arrivals = arrivals;
+        self.unsent += owed;
+        self.left -= owed;
+        absences.next();
+        self.absences = Some(absences);
+    }
+
+    fn backlog(&self) -> Backlog<'_> {
+        Backlog::new(
+            (self.arrivals.clone(), self.due),
+            (&self.pauses, self.messages),
+            (self.sequence, self.next_pause),
+        )
     }
 
     /// The open batch is over, its messages sent up to `sent`; the next step belongs to the next
@@ -175,52 +305,19 @@ impl Plan {
         if !self.arrivals.is_open_loop() {
             return 0;
         }
-        let left = self.messages_left();
-        let mut arrivals = self.arrivals.clone();
-        let mut draws = OWED_DRAWS;
-        let mut pending = self.due;
-        let (mut sequence, mut next_pause) = (self.sequence, self.next_pause);
+        let left = self.left;
+        let mut backlog = self.backlog();
+        let mut absences = self.absences;
         let mut owed = 0;
-        while owed < left {
-            if sequence == self.messages {
-                (sequence, next_pause) = (0, 0);
-            }
-            // only pauses part the messages: without any, batches make no difference
-            let stretch = match self.pauses.get(next_pause) {
-                _ if self.pauses.is_empty() => left - owed,
-                Some(pause) => u64::from(pause.after.min(self.messages) - sequence),
-                None => u64::from(self.messages - sequence),
-            };
-            let stretch = stretch.min(left - owed);
-            let mut passed = 0;
-            if let Some(due) = pending.take() {
-                if due >= until {
-                    break;
-                }
-                passed = 1;
-            }
-            passed += arrivals.pass(until, stretch - passed, &mut draws);
-            owed += passed;
-            if passed < stretch {
-                break;
-            }
-            sequence = sequence.saturating_add(u32::try_from(stretch).unwrap_or(u32::MAX));
-            while let Some(pause) = self.pauses.get(next_pause)
-                && pause.after <= sequence
-            {
-                arrivals.pause(until, pause.span.0);
-                next_pause += 1;
-            }
+        while let Some(absences) = &mut absences
+            && absences.leaves < until
+            && owed < left
+        {
+            owed += backlog.pass(absences.leaves, left - owed);
+            backlog.leave(absences.leaves, absences.off);
+            absences.next();
         }
-        owed
-    }
-
-    /// Messages of the file that are not handed out: a batch cut short does not make them fewer.
-    fn messages_left(&self) -> u64 {
-        if self.batches == 0 {
-            return u64::MAX;
-        }
-        (u64::from(self.batches) * u64::from(self.messages)).saturating_sub(self.handed_out)
+        owed + backlog.pass(until, left - owed)
     }
 
     /// Offers nothing from `now` on: an open batch ends, no other opens.
@@ -228,30 +325,27 @@ impl Plan {
         self.stop = self.stop.min(now);
     }
 
-    /// The last steps: a batch whose commit stores a message takes the oldest message that is owed
-    /// for it; a message that the load never wanted is not made up.
-    fn step_to_the_end(&mut self, now: Time, due: Time) -> Step {
-        if self.stop > now {
-            return Step::Wait(self.stop);
+    /// The last steps before `end`: a batch whose commit stores a message takes the oldest message that is
+    /// owed for it; a message that the load never wanted is not made up. None when the publisher leaves for a
+    /// while and has no batch any more.
+    fn step_to_the_end(&mut self, now: Time, due: Time, end: Time) -> Option<Step> {
+        if end > now {
+            return Some(Step::Wait(end));
         }
         if self.sequence == 0 {
-            return Step::Done;
+            return (end == self.stop).then_some(Step::Done);
         }
-        if self.commit == Commit::Message && due < self.stop {
+        if self.commit == Commit::Message && due < end {
             self.due = None;
-            return Step::Offer(self.hand_out(due, true));
+            return Some(Step::Offer(self.hand_out(due, true)));
         }
-        Step::End
+        Some(Step::End)
     }
 
     fn hand_out(&mut self, intended: Time, last: bool) -> Planned {
         self.sequence += 1;
-        self.handed_out += 1;
-        let subject = self.next_subject;
-        self.next_subject += 1;
-        if self.next_subject == self.subjects {
-            self.next_subject = 0;
-        }
+        self.left -= 1;
+        let subject = self.choice.next();
         while let Some(pause) = self.pauses.get(self.next_pause)
             && pause.after <= self.sequence
         {
@@ -269,50 +363,13 @@ impl Plan {
     }
 }
 
-/// The sizes of payloads. Only drawn ones have a generator: thousands of publishers have none.
-#[derive(Clone, Debug)]
-enum Sizes {
-    Fixed(u32),
-    Drawn {
-        least: u32,
-        most: u32,
-        generator: Box<Generator>,
-    },
-}
-
-impl Sizes {
-    fn new(payload: PayloadSize, generator: impl FnOnce() -> Generator) -> Self {
-        let clamp = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
-        match payload {
-            PayloadSize::Fixed(bytes) => Self::Fixed(clamp(bytes.0)),
-            PayloadSize::Range(range) => Self::Drawn {
-                least: clamp(range.min.0),
-                most: clamp(range.max.0.max(range.min.0)),
-                generator: Box::new(generator()),
-            },
-        }
-    }
-
-    fn next(&mut self) -> u32 {
-        match self {
-            Self::Fixed(bytes) => *bytes,
-            Self::Drawn {
-                least,
-                most,
-                generator,
-            } => generator.random_range(*least..=*most),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Arrival, SizeRange};
-    use crate::units::{Bytes, Span};
+    use crate::scenario::{Arrival, RateChange};
 
     fn plan(group: &Publishers) -> Plan {
-        Plan::new(group, PublisherId(0), 0, Seed(1))
+        Plan::new(group, Shared::of(group), PublisherId(0), 0, Seed(1))
     }
 
     /// Plays the plan with a publisher that takes each message at once.
@@ -539,24 +596,233 @@ mod tests {
     }
 
     #[test]
-    fn sizes_come_from_the_whole_range_and_from_the_seed() {
-        let group = Publishers {
-            payload: PayloadSize::Range(SizeRange {
-                min: Bytes(1),
-                max: Bytes(4),
-            }),
+    fn when_nothing_arrives_any_more_the_batch_ends_and_its_last_message_commits() {
+        let change = |seconds, per_second| RateChange {
+            at: Span(Time::from_secs(seconds)),
+            per_second,
+            ramp: false,
+        };
+        let group = |commit| Publishers {
+            arrival: Arrival::Constant,
+            rates: vec![change(0, 1.0), change(3, 0.0)],
+            batches: 0,
+            commit,
             ..Publishers::default()
         };
-        let draw = |seed| {
-            let mut plan = Plan::new(&group, PublisherId(0), 0, Seed(seed));
-            (0..100).map(|_| plan.sizes.next()).collect::<Vec<_>>()
+        let log = play(&mut plan(&group(Commit::Eob)));
+        assert_eq!(log[2..], ["0/3 @2.000000000s .0", "end"]);
+        let log = play(&mut plan(&group(Commit::Message)));
+        assert_eq!(log[2..], ["0/3 @2.000000000s .0 last"]);
+        assert_eq!(plan(&group(Commit::Eob)).withheld(Time::NEVER), 3);
+    }
+
+    fn coming_and_going(arrival: Arrival) -> Publishers {
+        Publishers {
+            arrival,
+            rate_per_second: (arrival != Arrival::Closed).then_some(2.0),
+            batches: 0,
+            start: Span(Time::from_secs(1)),
+            on_for: Some(Span(Time::from_secs(2))),
+            off_for: Some(Span(Time::from_secs(10))),
+            stop: Some(Span(Time::from_secs(14))),
+            ..Publishers::default()
+        }
+    }
+
+    #[test]
+    fn a_publisher_that_leaves_ends_its_batch_and_comes_again_with_the_next() {
+        let expected = [
+            "0/1 @1.000000000s .0",
+            "0/2 @1.500000000s .0",
+            "0/3 @2.000000000s .0",
+            "0/4 @2.500000000s .0",
+            "end",
+            "1/1 @13.000000000s .0",
+            "1/2 @13.500000000s .0",
+            "end",
+        ];
+        assert_eq!(
+            play(&mut plan(&coming_and_going(Arrival::Constant))),
+            expected
+        );
+    }
+
+    #[test]
+    fn a_closed_loop_leaves_and_comes_again() {
+        let mut plan = plan(&coming_and_going(Arrival::Closed));
+        let second = Time::from_secs;
+        assert_eq!(plan.step(Time::ZERO), Step::Wait(second(1)));
+        assert!(matches!(plan.step(second(1)), Step::Offer(_)));
+        assert!(matches!(plan.step(second(2)), Step::Offer(_)));
+        assert_eq!(plan.step(second(3)), Step::End);
+        plan.batch_over(Outcome::Committed, BatchSequence(2));
+        assert_eq!(plan.step(second(3)), Step::Wait(second(13)));
+        assert!(matches!(plan.step(second(13)), Step::Offer(_)));
+        assert_eq!(plan.step(second(14)), Step::End);
+        plan.batch_over(Outcome::Committed, BatchSequence(1));
+        assert_eq!(plan.step(second(14)), Step::Done);
+        assert_eq!(plan.withheld(Time::NEVER), 0);
+    }
+
+    /// A pause of a closed loop runs on while the publisher is away; the clock of an open loop stands still.
+    #[test]
+    fn a_pause_longer_than_an_absence_is_not_cut_short_by_it() {
+        for (arrival, next) in [(Arrival::Closed, 36), (Arrival::Constant, 46)] {
+            let group = Publishers {
+                pauses: vec![Pause {
+                    after: 1,
+                    span: Span(Time::from_secs(35)),
+                }],
+                rate_per_second: (arrival != Arrival::Closed).then_some(1e6),
+                on_for: Some(Span(Time::from_secs(20))),
+                stop: None,
+                ..coming_and_going(arrival)
+            };
+            let mut plan = plan(&group);
+            let mut now = Time::from_secs(1);
+            assert!(matches!(plan.step(now), Step::Offer(_)));
+            assert_eq!(plan.step(now), Step::Wait(Time::from_secs(21)));
+            now = Time::from_secs(21);
+            assert_eq!(plan.step(now), Step::End);
+            plan.batch_over(Outcome::Committed, BatchSequence(1));
+            let Step::Wait(until) = plan.step(now) else {
+                panic!("{arrival:?} rests");
+            };
+            let until = until.as_secs_f64();
+            assert!((until - f64::from(next)).abs() < 0.001, "{until}");
+        }
+    }
+
+    /// What a slow publisher did not send when it left is withheld, and nothing of it comes later.
+    #[test]
+    fn what_is_owed_at_leaving_is_withheld() {
+        for arrival in [Arrival::Constant, Arrival::Poisson] {
+            let group = coming_and_going(arrival);
+            let wanted = plan(&group).withheld(Time::NEVER);
+            let played = play(&mut plan(&group));
+            let sent = played.iter().filter(|line| *line != "end").count() as u64;
+            assert_eq!(wanted, sent, "{arrival:?}");
+            let mut slow = plan(&group);
+            let Step::Wait(first) = slow.step(Time::ZERO) else {
+                panic!("{arrival:?} begins later");
+            };
+            assert!(matches!(slow.step(first), Step::Offer(_)));
+            assert_eq!(slow.step(Time::from_secs(3)), Step::End);
+            slow.batch_over(Outcome::Committed, BatchSequence(1));
+            let Step::Wait(back) = slow.step(Time::from_secs(3)) else {
+                panic!("{arrival:?} is away");
+            };
+            assert!(back >= Time::from_secs(13));
+            assert_eq!(slow.withheld(Time::NEVER), wanted - 1, "{arrival:?}");
+        }
+    }
+
+    /// Also where more arrived than the file has messages.
+    #[test]
+    fn nothing_that_arrived_before_a_leaving_comes_after_it() {
+        let group = Publishers {
+            messages: 2,
+            batches: 1,
+            on_for: Some(Span(Time::from_secs(9))),
+            ..coming_and_going(Arrival::Constant)
         };
-        assert_eq!(draw(1), draw(1));
-        assert_ne!(draw(1), draw(2));
-        let mut seen = draw(1);
-        seen.sort_unstable();
-        seen.dedup();
-        assert_eq!(seen, [1, 2, 3, 4]);
+        let mut plan = plan(&group);
+        assert_eq!(plan.step(Time::from_secs(10)), Step::Done);
+        assert_eq!(plan.withheld(Time::NEVER), 2);
+    }
+
+    /// Plays the plan with a publisher that takes a message each second; says how many it sent.
+    fn play_slowly(plan: &mut Plan) -> u64 {
+        let (mut now, mut sent) = (Time::ZERO, 0);
+        loop {
+            let last = match plan.step(now) {
+                Step::Wait(until) => {
+                    now = until;
+                    continue;
+                }
+                Step::Offer(planned) => {
+                    sent += 1;
+                    now += Time::from_secs(1);
+                    planned.last
+                }
+                Step::End => true,
+                Step::Done => return sent,
+            };
+            if last {
+                plan.batch_over(Outcome::Committed, BatchSequence(u64::MAX));
+            }
+        }
+    }
+
+    /// However often a publisher leaves, what it sent and what was withheld are the messages of the file.
+    #[test]
+    fn messages_withheld_at_leavings_are_messages_of_the_file() {
+        for (messages, batches) in [(4, 1), (4, 3), (5, 2), (1, 9), (2, 8)] {
+            for commit in [Commit::Eob, Commit::Message, Commit::None] {
+                let group = Publishers {
+                    messages,
+                    batches,
+                    commit,
+                    off_for: Some(Span(Time::from_secs(3))),
+                    stop: Some(Span(Time::from_secs(3_600))),
+                    ..coming_and_going(Arrival::Constant)
+                };
+                let mut plan = plan(&group);
+                let sent = play_slowly(&mut plan);
+                let of_the_file = u64::from(messages * batches);
+                assert!(sent < of_the_file, "{group:?}");
+                assert_eq!(sent + plan.withheld(Time::NEVER), of_the_file, "{group:?}");
+            }
+        }
+    }
+
+    /// Where withheld messages leave less than a whole batch, the last one of the file commits.
+    #[test]
+    fn the_last_message_of_the_file_commits_a_batch_that_is_not_full() {
+        let group = Publishers {
+            messages: 5,
+            batches: 2,
+            commit: Commit::Message,
+            on_for: Some(Span(Time::from_secs(4))),
+            stop: None,
+            ..coming_and_going(Arrival::Constant)
+        };
+        let mut plan = plan(&group);
+        assert!(matches!(plan.step(Time::from_secs(1)), Step::Offer(_)));
+        plan.batch_over(Outcome::Abandoned, BatchSequence(1));
+        // seven of the other nine have arrived
+        assert_eq!(
+            plan.step(Time::from_secs(5)),
+            Step::Wait(Time::from_secs(15))
+        );
+        let lasts = [16, 16].map(|second| match plan.step(Time::from_secs(second)) {
+            Step::Offer(planned) => planned.last,
+            step => panic!("{step:?}"),
+        });
+        assert_eq!(lasts, [false, true]);
+        plan.batch_over(Outcome::Committed, BatchSequence(2));
+        assert_eq!(plan.step(Time::from_secs(16)), Step::Done);
+        assert_eq!(plan.withheld(Time::NEVER), 7);
+    }
+
+    #[test]
+    fn publishers_of_a_group_may_stop_one_after_the_other() {
+        let group = Publishers {
+            count: 3,
+            stop: Some(Span(Time::from_secs(5))),
+            stop_stagger: Span(Time::from_secs(2)),
+            ..Publishers::default()
+        };
+        for index in 0..3 {
+            let shared = Shared::of(&group);
+            let mut plan = Plan::new(&group, shared, PublisherId(index), index, Seed(1));
+            let stop = Time::from_secs(5 + 2 * u64::from(index));
+            assert!(matches!(
+                plan.step(Time::from_nanos(stop.as_nanos() - 1)),
+                Step::Offer(_)
+            ));
+            assert_eq!(plan.step(stop), Step::End);
+        }
     }
 
     #[test]

@@ -49,7 +49,7 @@ impl Prober {
         let inbox = client.new_inbox();
         let answers = client.subscribe(format!("{inbox}.*")).await;
         let answers = answers.map_err(|error| error.to_string())?;
-        let stream = settings.stream.name.clone();
+        let stream = settings.stream.numbered(0).name;
         let config = match wanted.operation {
             ProbeOperation::Update => configuration(&client, api, &stream).await?,
             _ => Value::Null,

@@ -8,23 +8,25 @@ use serde_json::Value;
 use super::client_checks;
 use super::error::Problem;
 use super::fault_checks::check_fault;
+use super::load_checks::{check_arrivals, check_payload, check_times};
 use super::path::KeyPath;
 use super::probe_checks::check_probes;
 use super::shown::shown;
 use super::sizes::check_sizes;
 use super::subjects::{check_group_subjects, check_stream_subjects};
 use super::{
-    Arrival, BugOf, ClientKind, Discard, Expect, ExpectedVerdict, Gate, PayloadSize, ProfileWord,
-    Publishers, RaftSettings, ServerSettings, Settings, StreamSettings,
+    BugOf, ClientKind, Discard, Expect, ExpectedVerdict, Gate, ProfileWord, Publishers,
+    RaftSettings, ServerSettings, Settings, StreamSettings, Timestamps, TimestampsFile, WarmUp,
 };
 use crate::judge::Judges;
-use crate::machine::Time;
 use crate::nats::error_code::ErrorCode;
 use crate::nats::header::MESSAGE_ID;
 use crate::nats::version::ServerVersion;
 
 /// Most publishers of a run, all groups together.
 const MOST_PUBLISHERS: u64 = 100_000;
+/// So long a name may be that a number follows.
+const LONGEST_NAME_OF_SEVERAL: usize = 250;
 /// Bare statuses that a publisher may see in place of an error code.
 const STATUSES: &[u16] = &[429, 503];
 
@@ -45,6 +47,20 @@ impl Settings {
             raft: Some(self.raft.clone().unwrap_or_default()),
             ..self.clone()
         }
+    }
+
+    /// The same with the digests of the files that were read in place of what they hold, so that a result
+    /// shows what was played.
+    pub fn with_digests(mut self) -> Self {
+        for group in &mut self.publishers {
+            if let (Some(timestamps), Some(moments)) = (&mut group.timestamps, group.moments.take())
+            {
+                let digest = Some(moments.digest());
+                let read = timestamps.read();
+                *timestamps = Timestamps::Read(TimestampsFile { digest, ..read });
+            }
+        }
+        self
     }
 
     /// Publishers of all groups together.
@@ -86,19 +102,13 @@ pub(super) fn check_settings(settings: &Settings) -> Checked {
     if settings.about.contains(['\n', '\r']) {
         return refuse(key("about"), "has several lines; allowed is one");
     }
-    if settings.warm_up >= settings.time_limit {
-        let message = format!(
-            "{} leaves nothing to measure; it must be shorter than time_limit, {}",
-            settings.warm_up, settings.time_limit
-        );
-        return refuse(key("warm_up"), message);
-    }
+    check_warm_up(settings)?;
     check_stream(&settings.stream)?;
     let mut first = 0;
     for (index, group) in settings.publishers.iter().enumerate() {
         let path = group_path(index);
         check_group(group, settings, &path)?;
-        check_group_subjects(group, first, &settings.stream.subjects, &path)?;
+        check_group_subjects(group, first, &settings.stream, &path)?;
         first += u64::from(group.count);
     }
     let publishers = settings.publisher_count();
@@ -111,10 +121,31 @@ pub(super) fn check_settings(settings: &Settings) -> Checked {
     }
     check_probes(settings)?;
     check_defects(settings)?;
+    if let Some(live) = &settings.live {
+        live.check()?;
+    }
     if let Some(raft) = &settings.raft {
         check_raft(raft)?;
     }
     check_expect(&settings.expect)
+}
+
+fn check_warm_up(settings: &Settings) -> Checked {
+    match settings.warm_up {
+        WarmUp::Known(span) if span >= settings.time_limit => {
+            let message = format!(
+                "{span} leaves nothing to measure; it must be shorter than time_limit, {}",
+                settings.time_limit
+            );
+            refuse(key("warm_up"), message)
+        }
+        WarmUp::Found(_) if !settings.faults.is_empty() => {
+            let message = "\"auto\" finds where a run is steady, and faults are what disturbs it; say \
+                           how long the warm-up is";
+            refuse(key("warm_up"), message)
+        }
+        WarmUp::Known(_) | WarmUp::Found(_) => Ok(()),
+    }
 }
 
 fn key(name: &str) -> KeyPath {
@@ -140,6 +171,15 @@ fn check_stream(stream: &StreamSettings) -> Checked {
         return refuse(path.key("name"), message);
     }
     check_stream_subjects(stream, &path.key("subjects"))?;
+    if stream.count > 1 && stream.name.len() > LONGEST_NAME_OF_SEVERAL {
+        let message = format!(
+            "{} characters are too many for {} streams, which have their numbers behind it; allowed are \
+             {LONGEST_NAME_OF_SEVERAL}",
+            stream.name.len(),
+            stream.count
+        );
+        return refuse(path.key("name"), message);
+    }
     if stream.discard_new_per_subject {
         let path = path.key("discard_new_per_subject");
         if stream.discard != Discard::New {
@@ -174,60 +214,13 @@ fn check_group(group: &Publishers, settings: &Settings, path: &KeyPath) -> Check
     {
         return refuse(path.key(name), "goes with client = \"core\" only");
     }
-    match (group.arrival, group.rate_per_second) {
-        (Arrival::Closed, Some(_)) => {
-            let message = "needs an open loop: arrival = \"constant\" or \"poisson\"; \
-                           \"closed\" publishes as fast as acks allow";
-            return refuse(path.key("rate_per_second"), message);
-        }
-        (Arrival::Constant | Arrival::Poisson, None) => {
-            return refuse(path.key("arrival"), "an open loop needs rate_per_second");
-        }
-        (Arrival::Closed, None) | (Arrival::Constant | Arrival::Poisson, Some(_)) => {}
-    }
-    if let PayloadSize::Range(range) = group.payload
-        && range.min > range.max
-    {
-        let message = format!("{} is above max, {}", range.min, range.max);
-        return refuse(path.key("payload").key("min"), message);
-    }
     client_checks::check_atomic(group, settings, path)?;
-    check_group_times(group, settings, path)?;
+    check_arrivals(group, path)?;
+    check_times(group, settings, path)?;
     check_pauses(group, path)?;
     check_headers(group, path)?;
+    check_payload(group, path)?;
     check_sizes(group, path)
-}
-
-fn check_group_times(group: &Publishers, settings: &Settings, path: &KeyPath) -> Checked {
-    if group.batches == 0 && group.stop.is_none() {
-        let message = "0 means \"until stop\", and there is no stop; set stop, or 1 to 1000000";
-        return refuse(path.key("batches"), message);
-    }
-    let last_start = {
-        let others = u64::from(group.count.saturating_sub(1));
-        let span = group.stagger.0.as_nanos().saturating_mul(others);
-        group.start.0 + Time::from_nanos(span)
-    };
-    if last_start >= settings.time_limit.0 {
-        let path = path.key(if group.start >= settings.time_limit {
-            "start"
-        } else {
-            "stagger"
-        });
-        let message = format!(
-            "the last publisher would start at {last_start}; time_limit is {}",
-            settings.time_limit
-        );
-        return refuse(path, message);
-    }
-    match group.stop {
-        Some(stop) if stop.0 <= last_start => {
-            let message =
-                format!("{stop} is not after the start of the last publisher, {last_start}");
-            refuse(path.key("stop"), message)
-        }
-        Some(_) | None => Ok(()),
-    }
 }
 
 fn check_pauses(group: &Publishers, path: &KeyPath) -> Checked {

@@ -15,6 +15,7 @@ fn keys_of(action: FaultAction) -> &'static [&'static str] {
             &["place", "frame", "publisher", "nth", "count", "delay"]
         }
         FaultAction::Cut | FaultAction::Hold => &["publisher", "from", "until"],
+        FaultAction::Slow => &["publisher", "from", "until", "delay"],
         FaultAction::StepDown => &["from"],
         FaultAction::RollingRestart => &["from", "down_for"],
         FaultAction::Kill
@@ -64,6 +65,7 @@ pub(super) fn check_fault(
         _ => {
             check_span(fault, path)?;
             check_ends_servers(fault, stream, path)?;
+            check_slowness(fault, path)?;
             if fault.action.is_of_server() {
                 check_server_fault(fault, stream, path)?;
             }
@@ -177,9 +179,14 @@ fn check_server_fault(fault: &Fault, stream: &StreamSettings, path: &KeyPath) ->
             "is the server itself: it has no route there",
         );
     }
+    Ok(())
+}
+
+/// What makes something slow says by how much.
+fn check_slowness(fault: &Fault, path: &KeyPath) -> Checked {
     let slows = matches!(
         fault.action,
-        FaultAction::SlowRoutes | FaultAction::SlowDisk
+        FaultAction::Slow | FaultAction::SlowRoutes | FaultAction::SlowDisk
     );
     match fault.delay {
         None if slows => refuse(path.key("delay"), "is missing; say how slow it is"),

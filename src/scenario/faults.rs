@@ -30,7 +30,7 @@ pub struct Fault {
     #[schemars(range(min = 1, max = 9_223_372_036_854_775_807_u64))]
     pub count: u64,
     /// How much later a delayed frame (and with it the lane behind it) arrives; for a duplicate,
-    /// how much later the copy does; for `slow-routes` and `slow-disk`, how much longer each message
+    /// how much later the copy does; for `slow`, `slow-routes` and `slow-disk`, how much longer each message
     /// or write takes.
     #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1h"))]
     pub delay: Option<Span>,
@@ -80,6 +80,8 @@ pub enum FaultAction {
     /// As a cut, but what is sent, or is under way, waits until the end: a living TCP connection
     /// over a route that is down.
     Hold,
+    /// What is sent on the link between a publisher and the server takes `delay` longer, each way.
+    Slow,
     /// The leader of the stream steps down at `from` and hands over, as an operator asks it to.
     StepDown,
     /// The process of a server ends at once, and starts again at `until`.
@@ -116,6 +118,7 @@ impl FaultAction {
             | Self::Duplicate
             | Self::Cut
             | Self::Hold
+            | Self::Slow
             | Self::StepDown
             | Self::RollingRestart => false,
             Self::Kill
@@ -138,6 +141,34 @@ impl FaultAction {
         )
     }
 
+    /// Whether it befalls links between publishers and servers.
+    pub const fn is_of_links(self) -> bool {
+        matches!(self, Self::Cut | Self::Hold | Self::Slow)
+    }
+
+    /// Whether a live run makes it, at least on servers of its own.
+    pub const fn is_made_live(self) -> bool {
+        match self {
+            Self::Cut
+            | Self::Hold
+            | Self::Slow
+            | Self::StepDown
+            | Self::Kill
+            | Self::Restart
+            | Self::RollingRestart
+            | Self::Freeze
+            | Self::CutRoutes
+            | Self::HoldRoutes
+            | Self::SlowRoutes => true,
+            Self::Drop
+            | Self::Delay
+            | Self::Duplicate
+            | Self::PowerLoss
+            | Self::SlowDisk
+            | Self::HoldDisk => false,
+        }
+    }
+
     /// Whether it befalls routes between servers.
     pub const fn is_of_routes(self) -> bool {
         matches!(self, Self::CutRoutes | Self::HoldRoutes | Self::SlowRoutes)
@@ -151,6 +182,7 @@ impl FaultAction {
             Self::Duplicate => "duplicate",
             Self::Cut => "cut",
             Self::Hold => "hold",
+            Self::Slow => "slow",
             Self::StepDown => "step-down",
             Self::Kill => "kill",
             Self::Restart => "restart",

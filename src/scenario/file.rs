@@ -2,6 +2,8 @@
 //!
 //! Leans on the sections beside it and on `units`. Ranges stand at the fields; `shape` reads them there.
 
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +14,7 @@ use super::{
     DiskSettings, Fault, LiveSettings, NetworkSettings, Probe, Publishers, RaftSettings,
     ServerSettings, StreamSettings,
 };
+use crate::machine::Time;
 use crate::units::Span;
 
 /// A parsed and checked file.
@@ -26,6 +29,8 @@ pub struct Scenario {
     /// The world that it is read for, and the keys that it says for that one alone.
     pub(super) runs_in: RunsIn,
     pub(super) only: Vec<KeyPath>,
+    /// Where the files are that it names: beside its own, unless it was only parsed.
+    pub(super) folder: Option<PathBuf>,
     /// What `--set` changed: the key, and the change as given.
     pub(super) changes: Vec<(KeyPath, String)>,
 }
@@ -48,10 +53,11 @@ pub struct Settings {
     #[serde(default = "time_limit")]
     #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "24h"))]
     pub time_limit: Span,
-    /// Measures leave out this much of the start; shorter than `time_limit`.
+    /// Measures leave out this much of the start; shorter than `time_limit`. `"auto"`: until the run is
+    /// steady.
     #[serde(default)]
     #[schemars(extend("x-minimum" = "0s", "x-maximum" = "24h"))]
-    pub warm_up: Span,
+    pub warm_up: WarmUp,
     /// The stream.
     #[serde(default)]
     pub stream: StreamSettings,
@@ -87,7 +93,41 @@ const fn one() -> u64 {
 }
 
 const fn time_limit() -> Span {
-    Span(crate::machine::Time::from_secs(600))
+    Span(Time::from_secs(600))
+}
+
+/// The part of the start that measures leave out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "a span of time such as \"10s\", or \"auto\"")]
+pub enum WarmUp {
+    /// Until the run is steady, which is found when it is over.
+    Found(Auto),
+    /// So long.
+    Known(Span),
+}
+
+/// The word for what is found by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Auto {
+    /// Found by itself.
+    Auto,
+}
+
+impl Default for WarmUp {
+    fn default() -> Self {
+        Self::Known(Span::default())
+    }
+}
+
+impl WarmUp {
+    /// Its length, where the file says it.
+    pub const fn known(self) -> Option<Time> {
+        match self {
+            Self::Known(span) => Some(span.0),
+            Self::Found(Auto::Auto) => None,
+        }
+    }
 }
 
 /// What the run must give; the exit code says whether it did.

@@ -5,6 +5,7 @@
 //! bad input with file, line, key and what is allowed. Leans on `units`, the words of `nats`, and
 //! the settings of the cores.
 
+mod arrival;
 mod check;
 mod client_checks;
 mod defect;
@@ -14,8 +15,11 @@ mod faults;
 mod file;
 mod lines;
 mod live;
+mod load_checks;
+mod moments;
 mod only;
 mod path;
+mod payload;
 mod probe_checks;
 mod probes;
 mod publishers;
@@ -30,17 +34,22 @@ mod subjects;
 mod surroundings;
 mod worlds;
 
+pub use arrival::{
+    Arrival, MomentOrigin, MomentShare, MomentUnit, RateChange, Timestamps, TimestampsFile,
+};
 pub use defect::{BugOf, Defect};
 pub use error::InputError;
 
 pub use faults::{Fault, FaultAction, FaultPlace, FrameKind, RouteWay, ServerRole};
-pub use file::{Expect, ExpectedVerdict, Scenario, Settings};
+pub use file::{Auto, Expect, ExpectedVerdict, Scenario, Settings, WarmUp};
 pub use live::LiveSettings;
+pub use moments::{Moments, MomentsError};
 pub use only::RunsIn;
+pub use payload::{PayloadSize, SizeRange, SizeSpread, WeightedSize};
 pub use probes::{Probe, ProbeOperation};
 pub use publishers::{
-    Arrival, ClientKind, Commit, GapWord, Gate, HeaderRule, Pause, PayloadSize, ProfileWord,
-    Publishers, SizeRange, Subjects,
+    ClientKind, Commit, GapWord, Gate, HeaderRule, Pause, ProfileWord, Publishers, SubjectChoice,
+    Subjects,
 };
 pub use read::config_hash;
 pub use schema::{scenario_schema, workload_schema};

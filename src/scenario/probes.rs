@@ -102,11 +102,19 @@ impl Settings {
 
     /// The stream of a run: that of the file, which takes what probes publish, too.
     pub fn stream_of_run(&self) -> StreamSettings {
-        let mut stream = self.stream.clone();
+        let mut stream = self.stream.numbered(0);
         let mut probes = self.probes.iter();
         if probes.any(|probe| probe.operation.publishes()) {
             stream.subjects.push(self.probe_filter());
         }
         stream
+    }
+
+    /// The streams of a run; probes ask the first of them.
+    pub fn streams_of_run(&self) -> Vec<StreamSettings> {
+        let others = self.stream.each().skip(1);
+        std::iter::once(self.stream_of_run())
+            .chain(others)
+            .collect()
     }
 }

@@ -1,8 +1,14 @@
 //! `[[publishers]]`: who publishes, how much, how fast and with which settings.
+//!
+//! Leans on `arrival`, `payload` and `moments` for the keys that say when, and how large.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::arrival::{Arrival, RateChange, Timestamps};
+use super::moments::Moments;
+use super::payload::PayloadSize;
+use super::stream::STREAM;
 use crate::units::{Bytes, Span};
 
 /// A group of publishers with the same settings.
@@ -57,15 +63,18 @@ pub struct Publishers {
     pub batches: u32,
     /// How a batch ends.
     pub commit: Commit,
-    /// Payload: a size, or `{ min, max }` for sizes drawn evenly. 0B..=1MiB.
+    /// Payload: a size, or how sizes are drawn. 0B..=1MiB.
     #[schemars(extend("x-minimum" = "0B", "x-maximum" = "1MiB"))]
     pub payload: PayloadSize,
-    /// Subject; `{publisher}` becomes the publisher's number. Must match the stream's subjects.
+    /// Subject; `{publisher}` becomes the publisher's number, `{stream}` its stream's. Must match the stream's subjects.
     #[schemars(length(min = 1, max = 255))]
     pub subject: String,
-    /// Spread over this many subjects: `.0`, `.1`, … is appended in turn. 1..=1000000.
+    /// Spread over this many subjects: `.0`, `.1`, … is appended. 1..=1000000.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub subjects: u32,
+    /// Which of them a message goes to.
+    #[serde(skip_serializing_if = "SubjectChoice::is_in_turn")]
+    pub subject_choice: SubjectChoice,
     /// The stream takes none of these subjects, and nobody else listens there: each publish is
     /// answered with status 503. Otherwise it must take all of them.
     pub outside_stream: bool,
@@ -75,6 +84,24 @@ pub struct Publishers {
     /// at most 10000000.
     #[schemars(range(max = 10_000_000), extend("exclusiveMinimum" = 0))]
     pub rate_per_second: Option<f64>,
+    /// A rate that changes over time, in place of `rate_per_second`. Before the first change: 0.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 0, max = 1000))]
+    pub rates: Vec<RateChange>,
+    /// Messages that arrive together; the rate stays what it is. For `constant` and `poisson` arrivals.
+    #[serde(skip_serializing_if = "is_one")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub burst: u32,
+    /// Messages per second within a burst, above the rate; absent: all at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 10_000_000), extend("exclusiveMinimum" = 0))]
+    pub burst_rate_per_second: Option<f64>,
+    /// The moments of `replay` arrivals.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timestamps: Option<Timestamps>,
+    /// What that file holds, where it was read.
+    #[serde(skip)]
+    pub moments: Option<Moments>,
     /// When the first publisher of the group starts, before `time_limit`.
     #[schemars(extend("x-minimum" = "0s", "x-maximum" = "24h"))]
     pub start: Span,
@@ -85,6 +112,18 @@ pub struct Publishers {
     /// all its batches are sent.
     #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "24h"))]
     pub stop: Option<Span>,
+    /// Time between the stops of two publishers of the group.
+    #[serde(skip_serializing_if = "is_nothing")]
+    #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1h"))]
+    pub stop_stagger: Span,
+    /// Each publisher is there for so long, since its start, and then away for `off_for`, and so on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "24h"))]
+    pub on_for: Option<Span>,
+    /// How long it is away each time: its batch is over, and nothing arrives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "24h"))]
+    pub off_for: Option<Span>,
     /// Idle times of the application in each batch, in the order of messages.
     #[schemars(length(min = 0, max = 1000))]
     pub pauses: Vec<Pause>,
@@ -117,12 +156,21 @@ impl Default for Publishers {
             payload: PayloadSize::Fixed(Bytes(1_024)),
             subject: "tidegate.{publisher}".to_owned(),
             subjects: 1,
+            subject_choice: SubjectChoice::InTurn,
             outside_stream: false,
             arrival: Arrival::Closed,
             rate_per_second: None,
+            rates: Vec::new(),
+            burst: 1,
+            burst_rate_per_second: None,
+            timestamps: None,
+            moments: None,
             start: Span::default(),
             stagger: Span::default(),
             stop: None,
+            stop_stagger: Span::default(),
+            on_for: None,
+            off_for: None,
             pauses: Vec::new(),
             message_ids: false,
             headers: Vec::new(),
@@ -218,43 +266,6 @@ pub enum Commit {
     None,
 }
 
-/// Payload sizes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(
-    untagged,
-    expecting = "a size such as \"1KiB\", or { min = \"64B\", max = \"1KiB\" }"
-)]
-pub enum PayloadSize {
-    /// Always this size.
-    Fixed(Bytes),
-    /// Drawn evenly from this range.
-    Range(SizeRange),
-}
-
-/// A range of sizes, both ends included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SizeRange {
-    /// Smallest.
-    #[schemars(extend("x-minimum" = "0B", "x-maximum" = "1MiB"))]
-    pub min: Bytes,
-    /// Largest.
-    #[schemars(extend("x-minimum" = "0B", "x-maximum" = "1MiB"))]
-    pub max: Bytes,
-}
-
-/// When messages are offered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Arrival {
-    /// Closed loop: the next message as soon as the publisher takes one.
-    Closed,
-    /// Open loop at an even rate.
-    Constant,
-    /// Open loop with exponential distances.
-    Poisson,
-}
-
 /// A pause of the application, in each batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -286,6 +297,32 @@ pub struct HeaderRule {
     pub value: String,
 }
 
+/// Which of its subjects a message goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SubjectChoice {
+    /// One after the other.
+    InTurn,
+    /// Each as likely as any other.
+    Random,
+    /// The k-th is k times less likely than the first.
+    Zipf,
+}
+
+impl SubjectChoice {
+    const fn is_in_turn(&self) -> bool {
+        matches!(self, Self::InTurn)
+    }
+}
+
+const fn is_one(count: &u32) -> bool {
+    *count == 1
+}
+
+fn is_nothing(span: &Span) -> bool {
+    *span == Span::default()
+}
+
 /// The subjects of one publisher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subjects {
@@ -294,9 +331,10 @@ pub struct Subjects {
 }
 
 impl Publishers {
-    /// The subjects that publisher number `publisher` of the run uses in turn.
-    pub fn subjects_of(&self, publisher: u32) -> Subjects {
+    /// The subjects that publisher number `publisher` of a run with so many streams uses.
+    pub fn subjects_of(&self, publisher: u32, streams: u32) -> Subjects {
         let base = self.subject.replace("{publisher}", &publisher.to_string());
+        let base = base.replace(STREAM, &(publisher % streams).to_string());
         let names = match self.subjects {
             1 => vec![base],
             count => (0..count).map(|index| format!("{base}.{index}")).collect(),

@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::path::Path;
 
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_64;
@@ -12,6 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::check::{check_keys_written, check_settings};
 use super::error::{InputError, Problem};
 use super::lines::{Lines, line_at, value_and_lines};
+use super::moments::{Moments, MomentsError};
 use super::only::{Merged, ONLY, RunsIn, merged};
 use super::path::KeyPath;
 use super::set;
@@ -26,7 +28,8 @@ impl Scenario {
     /// Reads and checks the file at `path`, as the simulator reads it.
     ///
     /// # Errors
-    /// The file is missing, unreadable, not UTF-8 or above 1 MiB, or [`Scenario::parse`] refuses it.
+    /// The file is missing, unreadable, not UTF-8 or above 1 MiB, [`Scenario::parse`] refuses it, or a
+    /// file that it names is missing or wrong.
     pub fn read(path: &str) -> Result<Self, InputError> {
         Self::read_for(path, RunsIn::Sim)
     }
@@ -53,7 +56,17 @@ impl Scenario {
             ));
         }
         match std::str::from_utf8(&bytes) {
-            Ok(text) => Self::parse_for(path, text, world),
+            Ok(text) => {
+                let mut scenario = Self::parse_for(path, text, world)?;
+                scenario.folder = Some(
+                    Path::new(path)
+                        .parent()
+                        .unwrap_or_else(|| Path::new(""))
+                        .into(),
+                );
+                scenario.read_moments()?;
+                Ok(scenario)
+            }
             Err(error) => {
                 let line = 1 + bytes[..error.valid_up_to()]
                     .iter()
@@ -67,7 +80,8 @@ impl Scenario {
         }
     }
 
-    /// Parses and checks `text`, as the simulator reads it; errors name `file`.
+    /// Parses and checks `text`, as the simulator reads it; errors name `file`. Files that it names are
+    /// not read: there is no folder to look for them in.
     ///
     /// # Errors
     /// The text is not TOML, a key is unknown, missing or out of its range, or keys contradict each
@@ -114,6 +128,7 @@ impl Scenario {
             lines,
             runs_in: world,
             only: keys,
+            folder: None,
             changes: Vec::new(),
         })
     }
@@ -142,26 +157,17 @@ impl Scenario {
                 .map_err(|problem| problem.into_error(&origin, None))?;
             made.push((path, origin));
         }
-        self.settings = settings_from(value).map_err(|problem| problem.into_error(&all, None))?;
-        check_keys_written(&self.written_by(changes))
-            .map_err(|problem| problem.into_error(&all, None))?;
-        self.changes.append(&mut made);
+        let refuse = |problem: Problem| problem.into_error(&all, None);
+        let settings = settings_from(value).map_err(refuse)?;
+        check_keys_written(&written_by(&settings, changes)).map_err(refuse)?;
+        let mut changed = Self {
+            settings,
+            ..self.clone()
+        };
+        changed.changes.append(&mut made);
+        changed.read_moments()?;
+        *self = changed;
         Ok(())
-    }
-
-    /// What `changes` write, beside the client of each group: a key that goes with another client would be
-    /// passed over in silence.
-    fn written_by<S: AsRef<str>>(&self, changes: &[S]) -> Value {
-        let groups = self.settings.publishers.iter();
-        let clients: Vec<Value> = groups
-            .map(|group| json!({ "client": group.client.word() }))
-            .collect();
-        let mut written = json!({ "publishers": clients });
-        for change in changes {
-            // What has no place here is not about clients.
-            let _ = set::change(&mut written, change.as_ref());
-        }
-        written
     }
 
     /// Whether the file itself says `key`, a dotted path such as `stream.replicas`, rather than
@@ -187,8 +193,37 @@ impl Scenario {
             lines: Lines::default(),
             runs_in: RunsIn::Sim,
             only: Vec::new(),
+            folder: None,
             changes: Vec::new(),
         })
+    }
+
+    /// Reads the files of moments that groups replay, if this scenario has a folder.
+    fn read_moments(&mut self) -> Result<(), InputError> {
+        let Some(folder) = self.folder.clone() else {
+            return Ok(());
+        };
+        for index in 0..self.settings.publishers.len() {
+            let Some(timestamps) = &self.settings.publishers[index].timestamps else {
+                continue;
+            };
+            let how = timestamps.read();
+            let moments = Moments::read(&folder, &how).map_err(|error| match error {
+                MomentsError::File(message) => {
+                    let groups = KeyPath::root().key("publishers");
+                    let path = groups.index(index).key("timestamps");
+                    self.refuse(Problem::new(path, message))
+                }
+                MomentsError::Line(line, message) => InputError {
+                    file: shown_file(&folder.join(&how.file).to_string_lossy()),
+                    line: Some(line),
+                    key: None,
+                    message,
+                },
+            })?;
+            self.settings.publishers[index].moments = Some(moments);
+        }
+        Ok(())
     }
 
     /// The error for a `problem` of this scenario: where the file says it, or which `--set` does.
@@ -255,6 +290,21 @@ fn settings_from(value: Value) -> Result<Settings, Problem> {
     Ok(settings)
 }
 
+/// What `changes` write, beside the client of each group: a key that goes with another client would be
+/// passed over in silence.
+fn written_by<S: AsRef<str>>(settings: &Settings, changes: &[S]) -> Value {
+    let groups = settings.publishers.iter();
+    let clients: Vec<Value> = groups
+        .map(|group| json!({ "client": group.client.word() }))
+        .collect();
+    let mut written = json!({ "publishers": clients });
+    for change in changes {
+        // What has no place here is not about clients.
+        let _ = set::change(&mut written, change.as_ref());
+    }
+    written
+}
+
 fn located(problem: Problem, file: &str, lines: &Lines) -> InputError {
     let line = lines.of(&problem.path);
     problem.into_error(file, line)
@@ -274,4 +324,87 @@ fn shown_file(file: &str) -> String {
 fn one_line(message: &str) -> String {
     let lines: Vec<String> = message.lines().map(shown).collect();
     lines.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REPLAYS: &str = "format = 1\nabout = \"x\"\n[[publishers]]\nname = \"a\"\n[[publishers]]\n\
+                           arrival = \"replay\"\ntimestamps = \"moments.txt\"\n";
+
+    fn folder(moments: &str) -> (tempfile::TempDir, String) {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("moments.txt"), moments).unwrap();
+        let file = folder.path().join("x.toml");
+        std::fs::write(&file, REPLAYS).unwrap();
+        let file = file.to_str().unwrap().to_owned();
+        (folder, file)
+    }
+
+    fn played(scenario: &Scenario) -> Vec<u64> {
+        let moments = scenario.settings.publishers[1].moments.as_ref();
+        moments.unwrap().ns.to_vec()
+    }
+
+    #[test]
+    fn a_file_of_moments_is_read_beside_the_scenario_and_hashed_with_it() {
+        let (folder, file) = folder("0\n1us\n");
+        let scenario = Scenario::read(&file).unwrap();
+        assert_eq!(played(&scenario), [0, 1_000]);
+        let hash = |scenario: &Scenario| config_hash(&scenario.settings.clone().with_digests());
+        let before = hash(&scenario);
+        assert_eq!(before, hash(&Scenario::read(&file).unwrap()));
+        std::fs::write(folder.path().join("moments.txt"), "0\n2us\n").unwrap();
+        assert_ne!(before, hash(&Scenario::read(&file).unwrap()));
+        // what a result keeps is valid without the file
+        let kept = scenario.settings.with_digests();
+        let again = Scenario::from_settings("x", &kept).unwrap();
+        assert_eq!(again.settings, kept);
+    }
+
+    #[test]
+    fn a_set_reads_the_file_that_it_names() {
+        let (folder, file) = folder("0\n1us\n");
+        std::fs::write(folder.path().join("other.txt"), "5\n").unwrap();
+        let mut scenario = Scenario::read(&file).unwrap();
+        scenario.apply_set(&["seed=3"]).unwrap();
+        assert_eq!(played(&scenario), [0, 1_000]);
+        scenario
+            .apply_set(&["publishers.1.timestamps={ file = \"other.txt\", unit = \"ns\" }"])
+            .unwrap();
+        assert_eq!(played(&scenario), [5]);
+        let before = scenario.clone();
+        let error = scenario.apply_set(&["publishers.1.timestamps=gone.txt"]);
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("with --set publishers.1.timestamps=gone.txt: publishers[1].timestamps: \"gone.txt\" cannot be read"), "{error}");
+        assert_eq!(scenario, before);
+    }
+
+    #[test]
+    fn a_wrong_file_of_moments_is_named_with_its_line_and_a_missing_one_by_its_key() {
+        let (folder, file) = folder("0\nsoon\n");
+        let error = Scenario::read(&file).unwrap_err().to_string();
+        let wanted = format!(
+            "{}:2: \"soon\" is no moment",
+            folder.path().join("moments.txt").display()
+        );
+        assert!(error.starts_with(&wanted), "{error}");
+        std::fs::remove_file(folder.path().join("moments.txt")).unwrap();
+        let error = Scenario::read(&file).unwrap_err().to_string();
+        assert!(
+            error.contains("x.toml:7: publishers[1].timestamps: \"moments.txt\" cannot be read"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn one_world_may_have_a_file_of_moments_of_its_own() {
+        let (_folder, file) = folder("0\n");
+        let only = format!("{REPLAYS}[[only.live.publishers]]\nmessages = 5\n");
+        std::fs::write(&file, only).unwrap();
+        assert_eq!(played(&Scenario::read(&file).unwrap()), [0]);
+        let live = Scenario::read_for(&file, RunsIn::Live).unwrap();
+        assert_eq!(live.settings.publishers[0].moments, None);
+    }
 }

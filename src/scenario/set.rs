@@ -20,6 +20,12 @@ pub(super) fn change(file: &mut Value, change: &str) -> Result<KeyPath, Problem>
         let message = "is not key=value; write for example publishers.0.flow=50";
         return Err(Problem::new(KeyPath::root(), message));
     };
+    if let [Step::Key(first), ..] = path.steps()
+        && first == "only"
+    {
+        let message = "--set changes what this world reads: name the key itself, without only.sim or only.live";
+        return Err(Problem::new(path, message));
+    }
     let slot = descend(file, &path)?;
     *slot = value_of(text);
     Ok(path)
@@ -48,7 +54,7 @@ fn descend<'a>(file: &'a mut Value, path: &KeyPath) -> Result<&'a mut Value, Pro
                 if resolved(schema).get("items").is_some() {
                     return Err(no_item(&here, path, position));
                 }
-                let Some(known) = table_of(schema) else {
+                let Some(known) = table_of(schema, name) else {
                     return Err(no_way(&here, path, "has no keys"));
                 };
                 let Some(below) = known.get(name) else {
@@ -62,7 +68,7 @@ fn descend<'a>(file: &'a mut Value, path: &KeyPath) -> Result<&'a mut Value, Pro
                 value = &mut value[name.as_str()];
             }
             Step::Index(index) => {
-                let schema_of_items = resolved(schema).get("items");
+                let schema_of_items = items_of(schema);
                 let (Some(below), Value::Array(items)) = (schema_of_items, value) else {
                     return Err(no_way(&here, path, "is not a list"));
                 };
@@ -117,11 +123,20 @@ fn resolved(schema: &'static Value) -> &'static Value {
     }
 }
 
-/// The keys of a table, or of the table among several forms.
-fn table_of(schema: &'static Value) -> Option<&'static Map<String, Value>> {
+/// What the items of a list are, or of the list among several forms.
+fn items_of(schema: &'static Value) -> Option<&'static Value> {
+    let schema = resolved(schema);
+    let mut choices = schema["anyOf"].as_array().into_iter().flatten();
+    schema.get("items").or_else(|| choices.find_map(items_of))
+}
+
+/// The keys of a table; among several forms, of the first that knows `name`, or else of the first.
+fn table_of(schema: &'static Value, name: &str) -> Option<&'static Map<String, Value>> {
     let schema = resolved(schema);
     if let Some(choices) = schema["anyOf"].as_array() {
-        return choices.iter().find_map(table_of);
+        let mut tables = choices.iter().filter_map(|choice| table_of(choice, name));
+        let first = tables.clone().next();
+        return tables.find(|table| table.contains_key(name)).or(first);
     }
     schema["properties"].as_object()
 }

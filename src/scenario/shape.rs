@@ -39,11 +39,11 @@ fn walk(value: &Value, schema: &Value, bounds: &Value, path: &KeyPath) -> Result
         return walk(value, &settings_schema()["$defs"][name], bounds, path);
     }
     if let Some(choices) = schema["anyOf"].as_array() {
-        let fitting = choices
-            .iter()
-            .find(|choice| takes_tables(choice) == value.is_object());
-        return match fitting {
-            Some(choice) => walk(value, choice, bounds, path),
+        return match fitting(value, choices) {
+            Some(choice) => walk(value, choice, bounds, path).map_err(|problem| Problem {
+                message: problem.message + &or_words(choices),
+                ..problem
+            }),
             None => Err(unfit(value, schema, path)),
         };
     }
@@ -123,10 +123,47 @@ pub(super) fn unknown(name: &str, known: &Map<String, Value>, path: &KeyPath) ->
     Problem::new(path.key(name), message)
 }
 
-fn takes_tables(schema: &Value) -> bool {
+/// The choice that `value` is meant as: of its kind, and of several tables the one that knows most of
+/// its keys.
+fn fitting<'a>(value: &Value, choices: &'a [Value]) -> Option<&'a Value> {
+    let kind = match value {
+        Value::Object(_) => "object",
+        Value::Array(_) => "array",
+        _ => "",
+    };
+    let of_kind = choices
+        .iter()
+        .filter(|choice| match resolved(choice)["type"].as_str() {
+            Some(taken @ ("object" | "array")) => taken == kind,
+            _ => kind.is_empty(),
+        });
+    of_kind.min_by_key(|choice| match words(resolved(choice)) {
+        Some(words) if words.contains(&value) => 0,
+        Some(_) => usize::MAX,
+        None => 1 + unknown_keys(value, resolved(choice)),
+    })
+}
+
+/// How many keys of `value` a table of this schema does not know.
+fn unknown_keys(value: &Value, schema: &Value) -> usize {
+    let known = schema["properties"].as_object();
+    let written = value.as_object().into_iter().flat_map(Map::keys);
+    let is_unknown = |key: &&String| known.is_none_or(|known| !known.contains_key(*key));
+    written.filter(is_unknown).count()
+}
+
+/// The words that stand beside a quantity.
+fn or_words(choices: &[Value]) -> String {
+    let words = choices.iter().filter_map(|choice| words(resolved(choice)));
+    words
+        .map(|words| format!(" or {}", listed(&words)))
+        .collect()
+}
+
+/// The schema, or what it refers to.
+fn resolved(schema: &Value) -> &Value {
     let name = schema.get("$ref").and_then(definition_name);
-    let schema = name.map_or(schema, |name| &settings_schema()["$defs"][name]);
-    schema["type"] == "object"
+    name.map_or(schema, |name| &settings_schema()["$defs"][name])
 }
 
 /// The words or numbers of an enumeration.
@@ -223,10 +260,13 @@ fn range(schema: &Value) -> String {
     match whole_range(schema) {
         Some((least, most)) if least == most => least.to_string(),
         Some((least, most)) => format!("{least} to {most}"),
-        None => format!(
-            "numbers above {} up to {}",
-            schema["exclusiveMinimum"], schema["maximum"]
-        ),
+        None => match schema["exclusiveMinimum"].as_f64() {
+            Some(above) => format!("numbers above {above} up to {}", schema["maximum"]),
+            None => format!(
+                "numbers from {} to {}",
+                schema["minimum"], schema["maximum"]
+            ),
+        },
     }
 }
 

@@ -22,9 +22,13 @@ pub(super) fn check_sizes(group: &Publishers, path: &KeyPath) -> Result<(), Prob
         return Ok(());
     }
     let path = path.key("payload");
-    let path = match group.payload {
+    let path = match &group.payload {
         PayloadSize::Fixed(_) => path,
-        PayloadSize::Range(_) => path.key("max"),
+        PayloadSize::Range(_) | PayloadSize::Spread(_) => path.key("max"),
+        PayloadSize::Weighted(sizes) => {
+            let largest = sizes.iter().position(|one| one.size == payload);
+            path.index(largest.unwrap_or(0)).key("size")
+        }
     };
     let message = format!(
         "{payload} and {headers} bytes of headers are more than the {most} of a message that servers \
@@ -39,11 +43,10 @@ impl Publishers {
         Bytes(self.largest_payload().0 + self.largest_header_block())
     }
 
-    const fn largest_payload(&self) -> Bytes {
-        match self.payload {
-            PayloadSize::Fixed(bytes) => bytes,
-            PayloadSize::Range(range) => range.max,
-        }
+    /// The largest payload; where nothing bounds it, the largest that goes with its headers.
+    pub fn largest_payload(&self) -> Bytes {
+        let most = (MAX_PAYLOAD_BYTES as u64).saturating_sub(self.largest_header_block());
+        self.payload.largest(Bytes(most))
     }
 
     /// Most bytes of headers on one message; 0 without any.

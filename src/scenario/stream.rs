@@ -6,14 +6,20 @@ use serde::{Deserialize, Serialize};
 use crate::machine::Time;
 use crate::units::{Bytes, Span};
 
+/// Stands for the number of a stream in its subjects and those of its publishers.
+pub(super) const STREAM: &str = "{stream}";
+
 /// The stream of the run. Absent limits are unlimited.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StreamSettings {
-    /// Name.
+    /// Name; where there are several streams, `_` and the number of each follow.
     #[schemars(length(min = 1, max = 255))]
     pub name: String,
-    /// Subjects, with wildcards.
+    /// Streams that the publishers are spread over in turn, publisher by publisher. The simulator has one.
+    #[schemars(range(min = 1, max = 1000))]
+    pub count: u32,
+    /// Subjects, with wildcards; `{stream}` becomes the stream's number.
     #[schemars(length(min = 1, max = 1000))]
     pub subjects: Vec<String>,
     /// Where messages are kept.
@@ -52,6 +58,7 @@ impl Default for StreamSettings {
     fn default() -> Self {
         Self {
             name: "TIDEGATE".to_owned(),
+            count: 1,
             subjects: vec!["tidegate.>".to_owned()],
             storage: Storage::File,
             replicas: 1,
@@ -66,6 +73,35 @@ impl Default for StreamSettings {
             allow_atomic: false,
             no_ack: false,
         }
+    }
+}
+
+impl StreamSettings {
+    /// All streams of a run, one by one.
+    pub fn each(&self) -> impl Iterator<Item = Self> + '_ {
+        (0..self.count).map(|number| self.numbered(number))
+    }
+
+    /// Stream `number` of a run, from 0, as the only one: its name and subjects have its number.
+    pub fn numbered(&self, number: u32) -> Self {
+        Self {
+            name: match self.count {
+                1 => self.name.clone(),
+                _ => format!("{}_{number}", self.name),
+            },
+            count: 1,
+            subjects: self.subjects_of(number),
+            ..self.clone()
+        }
+    }
+
+    /// What stream `number` takes.
+    pub fn subjects_of(&self, number: u32) -> Vec<String> {
+        let number = number.to_string();
+        let subjects = self.subjects.iter();
+        subjects
+            .map(|subject| subject.replace(STREAM, &number))
+            .collect()
     }
 }
 

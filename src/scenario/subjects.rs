@@ -7,6 +7,7 @@ use std::ops::Range;
 use super::error::Problem;
 use super::path::KeyPath;
 use super::shown::shown;
+use super::stream::STREAM;
 use super::{Publishers, StreamSettings};
 use crate::nats::subject::OfServer;
 
@@ -17,6 +18,9 @@ const MOST_COMPARISONS: u64 = 100_000;
 const INBOX: &str = "_INBOX.";
 /// Stands for the publisher's number.
 const PUBLISHER: &str = "{publisher}";
+/// Where several streams are meant, their subjects are apart by this.
+const SEVERAL: &str =
+    "of several streams each needs subjects of its own: say {stream}, which becomes its number";
 
 /// Checks `stream.subjects`.
 pub(super) fn check_stream_subjects(
@@ -25,6 +29,10 @@ pub(super) fn check_stream_subjects(
 ) -> Result<(), Problem> {
     for (index, filter) in stream.subjects.iter().enumerate() {
         let path = path.index(index);
+        if stream.count > 1 && !filter.split('.').any(|token| token == STREAM) {
+            let message = format!("\"{}\" has no token {{stream}}; {SEVERAL}", shown(filter));
+            return Err(Problem::new(path, message));
+        }
         if let Some(why) = malformed(filter, true) {
             let message = format!("\"{}\" is no subject: {why}", shown(filter));
             return Err(Problem::new(path, message));
@@ -53,15 +61,15 @@ pub(super) fn check_stream_subjects(
 }
 
 /// Checks that each subject of `group`, whose publishers are numbered from `first`, is well formed
-/// and goes into the stream; or that none does, where the group says so.
+/// and goes into its stream; or that none goes into any, where the group says so.
 pub(super) fn check_group_subjects(
     group: &Publishers,
     first: u64,
-    filters: &[String],
+    stream: &StreamSettings,
     path: &KeyPath,
 ) -> Result<(), Problem> {
     let path = path.key("subject");
-    let plain = group.subject.replace(PUBLISHER, "0");
+    let plain = group.subject.replace(PUBLISHER, "0").replace(STREAM, "0");
     if let Some(why) = malformed(&plain, false) {
         let message = format!(
             "\"{}\" is no subject to publish to: {why}",
@@ -84,14 +92,21 @@ pub(super) fn check_group_subjects(
         );
         return Err(Problem::new(path, message));
     }
-    let numbers = match group.subject.contains(PUBLISHER) {
-        true => first..first + u64::from(group.count),
-        false => first..first + 1,
+    let distinct = match (
+        group.subject.contains(PUBLISHER),
+        group.subject.contains(STREAM),
+    ) {
+        (true, _) => u64::from(group.count),
+        (false, true) => u64::from(group.count.min(stream.count)),
+        (false, false) if group.outside_stream => 1,
+        // The streams of two publishers differ even if their subjects do not.
+        (false, false) => u64::from(group.count.min(stream.count)),
     };
-    let Some(odd) = first_on_the_other_side(group, numbers, filters) else {
+    let Some(odd) = first_on_the_other_side(group, first..first + distinct, stream) else {
         return Ok(());
     };
-    let filters: Vec<String> = filters.iter().take(5).map(|one| shown(one)).collect();
+    let filters = stream.subjects.iter().take(5);
+    let filters: Vec<String> = filters.map(|one| shown(one)).collect();
     let filters = filters.join(", ");
     let message = match group.outside_stream {
         false => format!(
@@ -112,9 +127,15 @@ pub(super) fn check_group_subjects(
 fn first_on_the_other_side(
     group: &Publishers,
     numbers: Range<u64>,
-    filters: &[String],
+    stream: &StreamSettings,
 ) -> Option<String> {
-    let covered = |subject: &str| filters.iter().any(|filter| covers(filter, subject));
+    // Outside means outside of all streams.
+    let anywhere = stream.subjects.iter().map(|one| one.replace(STREAM, "*"));
+    let anywhere: Vec<String> = match group.outside_stream {
+        true => anywhere.collect(),
+        false => stream.subjects.clone(),
+    };
+    let covered = |subject: &str| anywhere.iter().any(|filter| covers(filter, subject));
     // Placeholders match wildcards only: if that is enough, it is enough for every number.
     let any = match group.subjects {
         1 => group.subject.clone(),
@@ -124,13 +145,20 @@ fn first_on_the_other_side(
         return group.outside_stream.then_some(any);
     }
     let count = numbers.end - numbers.start;
-    if count * u64::from(group.subjects) * filters.len() as u64 > MOST_COMPARISONS {
+    if count * u64::from(group.subjects) * stream.subjects.len() as u64 > MOST_COMPARISONS {
         return Some(any);
     }
     numbers
         .filter_map(|number| u32::try_from(number).ok())
-        .flat_map(|number| group.subjects_of(number).names)
-        .find(|subject| covered(subject) == group.outside_stream)
+        .find_map(|number| {
+            let own = stream.subjects_of(number % stream.count);
+            let covered = |subject: &str| match group.outside_stream {
+                true => covered(subject),
+                false => own.iter().any(|filter| covers(filter, subject)),
+            };
+            let mut names = group.subjects_of(number, stream.count).names.into_iter();
+            names.find(|subject| covered(subject) == group.outside_stream)
+        })
 }
 
 /// What of a server's own it is, for people.
@@ -204,6 +232,17 @@ mod tests {
         subjects: u32,
         filters: &[&str],
     ) -> Option<String> {
+        odd_of(1, outside_stream, subject, count, subjects, filters)
+    }
+
+    fn odd_of(
+        streams: u32,
+        outside_stream: bool,
+        subject: &str,
+        count: u32,
+        subjects: u32,
+        filters: &[&str],
+    ) -> Option<String> {
         let group = Publishers {
             subject: subject.to_owned(),
             count,
@@ -211,8 +250,12 @@ mod tests {
             outside_stream,
             ..Publishers::default()
         };
-        let filters: Vec<String> = filters.iter().map(ToString::to_string).collect();
-        let check = check_group_subjects(&group, 0, &filters, &KeyPath::root());
+        let stream = StreamSettings {
+            count: streams,
+            subjects: filters.iter().map(ToString::to_string).collect(),
+            ..StreamSettings::default()
+        };
+        let check = check_group_subjects(&group, 0, &stream, &KeyPath::root());
         let message = check.err()?.message;
         Some(message.split('"').nth(1).unwrap_or_default().to_owned())
     }
@@ -252,6 +295,36 @@ mod tests {
         );
         // more than is looked at one by one
         assert_eq!(covered("t", 1, 1_000_000, &["u"]).unwrap(), "t.{index}");
+    }
+
+    #[test]
+    fn each_publisher_goes_into_a_stream_of_its_own_of_several() {
+        let odd =
+            |outside, subject: &str, filters: &[&str]| odd_of(3, outside, subject, 10, 1, filters);
+        assert_eq!(
+            odd(false, "t.{stream}.{publisher}", &["t.{stream}.>"]),
+            None
+        );
+        assert_eq!(odd(false, "t.{stream}", &["t.{stream}"]), None);
+        // Publisher 1 is one of stream 1.
+        assert_eq!(odd(false, "t.0", &["t.{stream}"]).unwrap(), "t.0");
+        assert_eq!(odd(false, "t.{publisher}", &["t.{stream}"]).unwrap(), "t.3");
+        assert_eq!(odd(true, "u.{stream}", &["t.{stream}"]), None);
+        assert_eq!(odd(true, "t.5", &["t.{stream}"]).unwrap(), "t.5");
+    }
+
+    #[test]
+    fn several_streams_need_subjects_of_their_own() {
+        let stream = |filter: &str| StreamSettings {
+            count: 2,
+            subjects: vec![filter.to_owned()],
+            ..StreamSettings::default()
+        };
+        let check = |filter| check_stream_subjects(&stream(filter), &KeyPath::root());
+        assert!(check("a.{stream}.>").is_ok());
+        for filter in ["a.>", "a.x{stream}"] {
+            assert!(check(filter).is_err_and(|problem| problem.message.contains("{stream}")));
+        }
     }
 
     #[test]

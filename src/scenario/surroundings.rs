@@ -200,6 +200,12 @@ pub struct RaftSettings {
     /// Time without progress after which either side gives a catch-up up.
     #[schemars(extend("x-minimum" = "1ms", "x-maximum" = "1h"))]
     pub catchup_stall: Span,
+    /// Time of the leader for each message that it proposes, besides `server.message_cost`.
+    #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1m"))]
+    pub propose_cost: Span,
+    /// The same for each KiB of it, besides `server.kibibyte_cost`.
+    #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1m"))]
+    pub propose_kibibyte_cost: Span,
     /// Time that a replica needs to apply a message.
     #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1m"))]
     pub apply_cost: Span,
@@ -224,6 +230,8 @@ impl Default for RaftSettings {
             overrun_resume: 10_000,
             catchup_bytes: Bytes(2 << 20),
             catchup_stall: Span(Time::from_secs(2)),
+            propose_cost: Span(Time::from_micros(6)),
+            propose_kibibyte_cost: Span(Time::from_micros(5)),
             apply_cost: Span(Time::from_micros(1)),
             snapshot_entries: 65_536,
         }
@@ -245,6 +253,10 @@ pub struct DiskSettings {
     /// Time of one sync.
     #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1m"))]
     pub sync_latency: Span,
+    /// Time to write a small file anew and sync it, whatever `sync` says: a replica's term and vote, and
+    /// snapshots that it takes over.
+    #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1m"))]
+    pub file_latency: Span,
 }
 
 impl Default for DiskSettings {
@@ -254,6 +266,7 @@ impl Default for DiskSettings {
             bytes_per_second: Bytes(1_000_000_000),
             sync: SyncPolicy::Never,
             sync_latency: Span(Time::from_micros(210)),
+            file_latency: Span(Time::from_millis(4)),
         }
     }
 }

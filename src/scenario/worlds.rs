@@ -2,6 +2,8 @@
 //!
 //! Leans on the settings structs.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -80,6 +82,14 @@ impl Settings {
     }
 
     fn beyond_simulation(&self, lane: Lane) -> Option<Problem> {
+        if self.stream.count > 1 {
+            let message = format!(
+                "the simulator has one stream, not {}; say it under [only.live.stream], or run this file \
+                 with `tidegate live`",
+                self.stream.count
+            );
+            return Some(Problem::new(key("stream").key("count"), message));
+        }
         match lane {
             Lane::Event => {}
             Lane::Wire(substrate) => return self.beyond_wire(substrate),
@@ -99,7 +109,7 @@ impl Settings {
 }
 
 impl Settings {
-    /// A cut resets connections, and turmoil has no resets.
+    /// A cut resets connections, and turmoil has no resets; nor can it change a link.
     fn beyond_wire(&self, substrate: Substrate) -> Option<Problem> {
         let (what, most, instead) = match substrate {
             Substrate::Event => (
@@ -121,8 +131,12 @@ impl Settings {
             return None;
         }
         let mut faults = self.faults.iter();
-        let index = faults.position(|fault| fault.action == FaultAction::Cut)?;
-        let message = "turmoil cannot reset connections; use --substrate event, or a hold";
+        let beyond = |action| matches!(action, FaultAction::Cut | FaultAction::Slow);
+        let index = faults.position(|fault| beyond(fault.action))?;
+        let message = match self.faults[index].action {
+            FaultAction::Slow => "links of turmoil keep their latency; use --substrate event",
+            _ => "turmoil cannot reset connections; use --substrate event, or a hold",
+        };
         Some(Problem::new(
             key("faults").index(index).key("action"),
             message,
@@ -134,8 +148,8 @@ impl Scenario {
     /// Whether a lane of the simulator does what this scenario asks for.
     ///
     /// # Errors
-    /// In the event lane, a client other than `core`; in the wire lane, more
-    /// publishers than it takes; on turmoil, a cut.
+    /// Several streams; in the event lane, a client other than `core`; in the wire lane, more
+    /// publishers than it takes; on turmoil, a cut or a slow link.
     pub fn check_simulatable(&self, lane: Lane) -> Result<(), InputError> {
         match self.settings.beyond_simulation(lane) {
             Some(problem) => Err(self.refuse(problem)),
@@ -145,7 +159,7 @@ impl Scenario {
 
     /// Whether a live run can do what this scenario asks for; gives notes on what it leaves out.
     ///
-    /// Bugs switched on or off, and faults but those of processes, are made by the simulator alone, so a
+    /// Bugs switched on or off, and faults of frames, disks and power, are made by the simulator alone, so a
     /// live run of them would test nothing that the file is about. The sections `[server]`, `[disk]` and `[network]` describe
     /// surroundings. Servers of our own get what is a setting of theirs
     /// ([`SETTINGS_OF_REAL_SERVERS`]); of the rest the real surroundings take the place, and a note
@@ -191,28 +205,25 @@ impl Scenario {
     fn check_live_faults(&self, servers: LiveServers) -> Result<(), InputError> {
         let allowed = self.settings.live.as_ref();
         let allowed = allowed.is_some_and(|live| live.allow_leader_changes);
+        let shares = self.settings.connections() < self.settings.publisher_count();
         for (index, fault) in self.settings.faults.iter().enumerate() {
+            if shares && fault.publisher.is_some() {
+                let message = "names the link of one publisher, and live.connections lets publishers share links";
+                let path = key("faults").index(index).key("publisher");
+                return Err(self.refuse(Problem::new(path, message)));
+            }
             let word = fault.action.word();
+            let made = fault.action.is_made_live();
             let message = match (fault.action, servers) {
                 (FaultAction::StepDown, LiveServers::Given) if !allowed => format!(
                     "\"{word}\" makes servers that are not ours change leaders; say \
                      allow_leader_changes = true under [live] if it may, or use --local 3"
                 ),
                 (FaultAction::StepDown, _) => continue,
-                (
-                    FaultAction::Kill
-                    | FaultAction::Restart
-                    | FaultAction::RollingRestart
-                    | FaultAction::Freeze,
-                    LiveServers::Own(_),
-                ) => continue,
-                (
-                    FaultAction::Kill
-                    | FaultAction::Restart
-                    | FaultAction::RollingRestart
-                    | FaultAction::Freeze,
-                    LiveServers::Given,
-                ) => format!("\"{word}\" needs servers of our own; use --local"),
+                (_, LiveServers::Own(_)) if made => continue,
+                (_, LiveServers::Given) if made => {
+                    format!("\"{word}\" needs servers of our own; use --local")
+                }
                 _ => format!(
                     "\"{word}\" is for the simulator only; say it under [[only.sim.faults]], or run \
                      this file with `tidegate sim`"
@@ -243,6 +254,17 @@ impl Scenario {
 }
 
 impl Settings {
+    /// Whether the faults of the file are about links or routes, which a live run then leads through ports of
+    /// ours; and which publishers they name.
+    pub fn disturbed_links(&self) -> Option<BTreeSet<u32>> {
+        let faults = self.faults.iter();
+        let about: Vec<_> = faults
+            .filter(|fault| fault.action.is_of_links() || fault.action.is_of_routes())
+            .collect();
+        let named = about.iter().filter_map(|fault| fault.publisher);
+        (!about.is_empty()).then(|| named.collect())
+    }
+
     /// The sections that a live run does without, each with the keys concerned, in brackets.
     fn left_out(&self, servers: LiveServers) -> Vec<(KeyPath, String)> {
         let Self {
