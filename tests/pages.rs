@@ -162,7 +162,7 @@ fn every_observation_is_held_to() {
 /// No row of a table is overlooked, and none is gone.
 #[test]
 fn the_pages_are_read_whole() {
-    for (page, header, others) in [(BUGS, BUGS_HEADER, 10), (OBSERVED, OBSERVED_HEADER, 0)] {
+    for (page, header, others) in [(BUGS, BUGS_HEADER, 12), (OBSERVED, OBSERVED_HEADER, 0)] {
         let text = read(page);
         let lines = text.lines().filter(|line| line.starts_with("| ")).count();
         let heads = text.lines().filter(|line| *line == header).count();

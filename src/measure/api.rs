@@ -1,13 +1,14 @@
 //! What probes asked and were answered: latencies and counts by operation.
 //!
-//! Leans on `distribution` and the words of `event`.
+//! Leans on `parts`, `distribution` and the words of `event`.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Distribution, LatencyHistogram, latency_histogram};
+use super::Distribution;
+use super::parts::{Part, Parts, Places, Spans};
 use crate::event::{ApiOperation, Event};
 use crate::machine::Time;
 
@@ -26,18 +27,34 @@ pub struct ApiCalls {
     pub unanswered: u64,
 }
 
-/// Latencies and counts by operation.
+/// Latencies and counts by operation, of each part of the run.
 #[derive(Debug, Default)]
 pub(super) struct ApiRecord {
-    by_operation: BTreeMap<ApiOperation, (LatencyOnce, ApiCalls)>,
+    by_operation: BTreeMap<ApiOperation, Parts<ApiPart>>,
 }
 
-/// A histogram that is made when it is first needed.
-type LatencyOnce = Option<LatencyHistogram>;
+/// How the requests of one operation fared that were wanted within a part of the run.
+#[derive(Clone, Debug, Default)]
+struct ApiPart {
+    latencies: Spans,
+    calls: ApiCalls,
+}
+
+impl Part for ApiPart {
+    fn absorb(&mut self, next: Self) {
+        self.latencies.absorb(next.latencies);
+        self.calls.asked += next.calls.asked;
+        self.calls.answered += next.calls.answered;
+        self.calls.unanswered += next.calls.unanswered;
+        for (code, count) in next.calls.refused {
+            *self.calls.refused.entry(code).or_default() += count;
+        }
+    }
+}
 
 impl ApiRecord {
-    /// Takes an event about a request; those wanted before `warm_up` do not count.
-    pub(super) fn see(&mut self, at: Time, event: &Event, warm_up: u64) {
+    /// Takes an event about a request, which belongs to the part in which it was wanted.
+    pub(super) fn see(&mut self, at: Time, event: &Event, places: &Places) {
         let (operation, since) = match *event {
             Event::ApiAsked {
                 operation, late, ..
@@ -50,37 +67,46 @@ impl ApiRecord {
             } => (operation, waited),
             _ => return,
         };
-        if at.as_nanos().saturating_sub(since.as_nanos()) < warm_up {
+        let wanted = at.as_nanos().saturating_sub(since.as_nanos());
+        let Some(place) = places.of(wanted) else {
             return;
-        }
-        let (latencies, calls) = self.by_operation.entry(operation).or_default();
+        };
+        let ApiPart { latencies, calls } =
+            self.by_operation.entry(operation).or_default().at(place);
         match *event {
             Event::ApiAsked { .. } => calls.asked += 1,
             Event::ApiAnswered { code: 0, .. } => {
                 calls.answered += 1;
-                let latencies = latencies.get_or_insert_with(latency_histogram);
-                latencies.saturating_record(since.as_nanos());
+                latencies.record(since.as_nanos(), 1);
             }
             Event::ApiAnswered { code, .. } => *calls.refused.entry(code).or_default() += 1,
             _ => calls.unanswered += 1,
         }
     }
 
-    /// The counts, by the names of operations.
-    pub(super) fn calls(&self) -> BTreeMap<String, ApiCalls> {
-        let all = self.by_operation.iter();
-        all.map(|(operation, (_, calls))| (operation.as_str().to_owned(), calls.clone()))
-            .collect()
+    /// Each two parts are one from now on.
+    pub(super) fn fold(&mut self) {
+        self.by_operation.values_mut().for_each(Parts::fold);
     }
 
-    /// The latencies, by the names of operations.
-    pub(super) fn latencies(&self) -> BTreeMap<String, Distribution> {
-        let all = self.by_operation.iter();
-        all.filter_map(|(operation, (latencies, _))| {
-            let latencies = latencies.as_ref()?;
-            Some((operation.as_str().to_owned(), Distribution::of(latencies)))
-        })
-        .collect()
+    /// Latencies and counts from part `place` on, by the names of operations.
+    pub(super) fn window(
+        self,
+        place: usize,
+    ) -> (BTreeMap<String, Distribution>, BTreeMap<String, ApiCalls>) {
+        let (mut latencies, mut calls) = (BTreeMap::new(), BTreeMap::new());
+        for (operation, mut parts) in self.by_operation {
+            let window = parts.from(place);
+            let name = operation.as_str().to_owned();
+            if window.calls.answered > 0 {
+                let spans = window.latencies.histogram();
+                latencies.insert(name.clone(), Distribution::of(&spans));
+            }
+            if window.calls != ApiCalls::default() {
+                calls.insert(name, window.calls);
+            }
+        }
+        (latencies, calls)
     }
 }
 
@@ -109,7 +135,7 @@ mod tests {
             waited: MS(50),
         };
         let mut record = ApiRecord::default();
-        let warm_up = MS(10).as_nanos();
+        let places = Places::after(MS(10).as_nanos());
         for (at, event) in [
             (5, asked),
             (11, answered(0, 6)),
@@ -120,7 +146,7 @@ mod tests {
             (31, answered(10_008, 1)),
             (70, unanswered),
         ] {
-            record.see(MS(at), &event, warm_up);
+            record.see(MS(at), &event, &places);
         }
         let expected = ApiCalls {
             asked: 3,
@@ -128,7 +154,8 @@ mod tests {
             refused: [(10_008, 1)].into(),
             unanswered: 1,
         };
-        assert_eq!(record.calls()["purge"], expected);
-        assert_eq!(record.latencies()["purge"].count, 1);
+        let (latencies, calls) = record.window(0);
+        assert_eq!(calls["purge"], expected);
+        assert_eq!(latencies["purge"].count, 1);
     }
 }

@@ -2,10 +2,12 @@
 //!
 //! Leans on its siblings in `measure` and the words of `event`.
 
-use std::borrow::Cow;
-
-use super::groups::{GroupRecord, group_summaries};
-use super::summary::{BatchTotals, Ending, StallTime, Summary, Throughput, Totals, Window, jain};
+use super::groups::{GroupPart, group_summaries};
+use super::series::Slice;
+use super::steady::steady_from;
+use super::summary::{
+    BatchTotals, Ending, FoundWarmUp, StallTime, Summary, Throughput, Totals, Window, jain,
+};
 use super::{Distribution, LatencyHistogram, Recorder, latency_histogram, rounded};
 use crate::event::DropCause;
 use crate::machine::Time;
@@ -22,37 +24,47 @@ impl Recorder {
                 under_way = under_way.saturating_add(batch.map_or(0, |batch| batch.under_way()));
             }
         }
+        self.reach(end);
         for batch in live {
             self.close(end, batch);
         }
+        let until_ns = if open == 0 && self.last_end > 0 {
+            self.last_end
+        } else {
+            end.as_nanos()
+        };
+        self.series.reach(end);
+        let (place, warm_up) = self.warm_up(until_ns);
         let window = Window {
-            from_ns: self.warm_up.max(self.first_start.unwrap_or(0)),
-            until_ns: if open == 0 && self.last_end > 0 {
-                self.last_end
-            } else {
-                end.as_nanos()
-            },
+            from_ns: self.places.start(place).max(self.first_start.unwrap_or(0)),
+            until_ns,
+            warm_up,
         };
         let per_second = |count: u64| match window.seconds() {
             seconds if seconds > 0.0 => rounded(count as f64 / seconds, 3),
             _ => 0.0,
         };
-        let groups = group_summaries(&self.groups, &self.publishers, per_second);
+        let mut measured = self.measured.from(place);
+        let shares = measured.shares(self.publishers);
+        let parts = self.groups.iter_mut().map(|group| group.parts.from(place));
+        let parts: Vec<GroupPart> = parts.collect();
+        let groups = group_summaries(&self.groups, &parts, &shares, per_second);
         let (ack_latency_ns, response_time_ns) = match groups.as_slice() {
             [only] => (only.ack_latency_ns.clone(), only.response_time_ns.clone()),
             _ => (
-                over_all(self.groups.iter().map(GroupRecord::latency)),
-                over_all(self.groups.iter().map(GroupRecord::response)),
+                over_all(parts.iter().map(GroupPart::latency)),
+                over_all(parts.iter().map(GroupPart::response)),
             ),
         };
         let totals = self.totals(under_way);
         let answered = totals.acknowledged + totals.missing;
         let throughput = Throughput {
-            messages_per_second: per_second(self.measured.acknowledged),
-            bytes_per_second: per_second(self.measured.bytes),
-            published_per_second: per_second(self.measured.published),
+            messages_per_second: per_second(measured.acknowledged),
+            bytes_per_second: per_second(measured.bytes),
+            published_per_second: per_second(measured.published),
         };
         let (series, flow) = self.series.finish(end);
+        let (api_latency_ns, api_calls) = self.api.window(place);
         Summary {
             duration_ns: end.as_nanos(),
             window,
@@ -60,21 +72,54 @@ impl Recorder {
             ack_latency_ns,
             response_time_ns,
             stall_time_ns: StallTime {
-                total: self.waited,
-                share: ratio(self.waited, self.open_time),
-                waits: Distribution::of(&self.waits),
+                total: measured.waited,
+                share: ratio(measured.waited, measured.open_time),
+                waits: Distribution::of(&measured.waits()),
             },
             gap_rate: ratio(totals.missing, answered),
-            fairness: jain(&self.publishers),
+            fairness: jain(&shares),
             groups,
             flow,
             series,
-            api_latency_ns: self.api.latencies(),
-            api_calls: self.api.calls(),
+            api_latency_ns,
+            api_calls,
             faults: self.faults.into_values().collect(),
             leader_changes: self.leader_changes,
             totals,
         }
+    }
+
+    /// The first part of the window, and how it was found if it had to be: where messages acknowledged (or
+    /// sent, if nothing is ever acknowledged) and messages in flight have both become steady.
+    fn warm_up(&self, until: u64) -> (usize, Option<FoundWarmUp>) {
+        let Some(slice_ns) = self.places.slice_width() else {
+            return (0, None);
+        };
+        let first = self.first_start.unwrap_or(0) / slice_ns;
+        let whole = (until / slice_ns).saturating_sub(first);
+        let slices = self.series.slices(slice_ns).into_iter();
+        let slices = slices.skip(first as usize).take(whole as usize);
+        let slices: Vec<Slice> = slices.collect();
+        let moved = |slice: &Slice| match self.totals.acknowledged {
+            0 => slice.published,
+            _ => slice.acknowledged,
+        };
+        let moved: Vec<u64> = slices.iter().map(moved).collect();
+        let in_flight: Vec<u64> = slices.iter().map(|slice| slice.in_flight).collect();
+        let steady = steady_from(&moved).zip(steady_from(&in_flight));
+        let left_out = steady.map_or(0, |(moved, in_flight)| moved.max(in_flight));
+        let place = if left_out > 0 {
+            first as usize + left_out
+        } else {
+            0
+        };
+        let found = FoundWarmUp {
+            steady: steady.is_some(),
+            until_ns: self.places.start(place),
+            slice_ns,
+            slices: slices.len() as u64,
+        };
+        (place, Some(found))
     }
 
     /// `under_way`: what batches have under way at the end.
@@ -148,10 +193,10 @@ const fn drop_name(cause: DropCause) -> &'static str {
 }
 
 /// One distribution over several groups.
-fn over_all<'a>(groups: impl Iterator<Item = Cow<'a, LatencyHistogram>>) -> Distribution {
+fn over_all(groups: impl Iterator<Item = LatencyHistogram>) -> Distribution {
     let mut all = latency_histogram();
     for group in groups {
-        all.add(group.as_ref())
+        all.add(group)
             .expect("all these histograms have the same bounds");
     }
     Distribution::of(&all)

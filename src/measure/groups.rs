@@ -2,11 +2,10 @@
 //!
 //! Leans on its siblings in `measure`.
 
-use std::borrow::Cow;
-
+use super::parts::{Part, Parts, Spans};
 use super::series::SeriesRecorder;
 use super::summary::GroupSummary;
-use super::{Distribution, LatencyHistogram, jain, latency_histogram};
+use super::{Distribution, LatencyHistogram, jain};
 
 /// Groups with histograms of their own; further ones share the last.
 const GROUPS: usize = 16;
@@ -28,39 +27,60 @@ pub(super) struct GroupRecord {
     pub(super) end: u32,
     pub(super) published: u64,
     pub(super) acknowledged: u64,
-    pub(super) acknowledged_measured: u64,
+    pub(super) parts: Parts<GroupPart>,
+}
+
+/// What a group has of a part of the run, by when messages were sent.
+#[derive(Default)]
+pub(super) struct GroupPart {
+    pub(super) acknowledged: u64,
     /// Latencies of messages whose response time is the same: sent when the load wanted it.
-    punctual: LatencyHistogram,
+    punctual: Spans,
     /// The others, once there is one.
     late: Option<Box<Late>>,
 }
 
 /// Messages sent later than the load wanted.
+#[derive(Default)]
 struct Late {
-    latency: LatencyHistogram,
-    response: LatencyHistogram,
+    latency: Spans,
+    response: Spans,
 }
 
-impl GroupRecord {
+impl Part for GroupPart {
+    fn absorb(&mut self, next: Self) {
+        self.acknowledged += next.acknowledged;
+        self.punctual.absorb(next.punctual);
+        match (&mut self.late, next.late) {
+            (Some(mine), Some(theirs)) => {
+                mine.latency.absorb(theirs.latency);
+                mine.response.absorb(theirs.response);
+            }
+            (mine @ None, theirs) => *mine = theirs,
+            (Some(_), None) => {}
+        }
+    }
+}
+
+impl GroupPart {
     /// From send to ack.
-    pub(super) fn latency(&self) -> Cow<'_, LatencyHistogram> {
+    pub(super) fn latency(&self) -> LatencyHistogram {
         self.with(self.late.as_ref().map(|late| &late.latency))
     }
 
     /// From the intended start to ack.
-    pub(super) fn response(&self) -> Cow<'_, LatencyHistogram> {
+    pub(super) fn response(&self) -> LatencyHistogram {
         self.with(self.late.as_ref().map(|late| &late.response))
     }
 
     /// All are made alike, so adding cannot fail.
-    fn with(&self, late: Option<&LatencyHistogram>) -> Cow<'_, LatencyHistogram> {
-        let Some(late) = late else {
-            return Cow::Borrowed(&self.punctual);
-        };
-        let mut sum = self.punctual.clone();
-        let added = sum.add(late);
-        debug_assert!(added.is_ok());
-        Cow::Owned(sum)
+    fn with(&self, late: Option<&Spans>) -> LatencyHistogram {
+        let mut sum = self.punctual.histogram();
+        if let Some(late) = late {
+            let added = sum.add(late.histogram());
+            debug_assert!(added.is_ok());
+        }
+        sum
     }
 }
 
@@ -68,7 +88,7 @@ impl GroupRecord {
 pub(super) struct Run {
     latency: u64,
     response: u64,
-    measured: bool,
+    place: Option<usize>,
     times: u32,
 }
 
@@ -76,20 +96,17 @@ impl Run {
     #[inline]
     pub(super) fn record(&self, group: &mut GroupRecord, series: &mut SeriesRecorder) {
         series.latency(self.latency, self.times);
-        if self.measured {
-            let times = u64::from(self.times);
-            if self.latency == self.response {
-                group.punctual.saturating_record_n(self.latency, times);
-            } else {
-                let late = group.late.get_or_insert_with(|| {
-                    Box::new(Late {
-                        latency: latency_histogram(),
-                        response: latency_histogram(),
-                    })
-                });
-                late.latency.saturating_record_n(self.latency, times);
-                late.response.saturating_record_n(self.response, times);
-            }
+        let Some(place) = self.place else {
+            return;
+        };
+        let part = group.parts.at(place);
+        let times = u64::from(self.times);
+        if self.latency == self.response {
+            part.punctual.record(self.latency, times);
+        } else {
+            let late = part.late.get_or_insert_default();
+            late.latency.record(self.latency, times);
+            late.response.record(self.response, times);
         }
     }
 }
@@ -105,14 +122,12 @@ impl Runs {
     #[inline]
     pub(super) fn next(
         &mut self,
-        (latency, response, measured): (u64, u64, bool),
+        (latency, response, place): (u64, u64, Option<usize>),
         times: u32,
     ) -> Option<Run> {
         match &mut self.run {
             Some(run)
-                if run.latency == latency
-                    && run.response == response
-                    && run.measured == measured =>
+                if run.latency == latency && run.response == response && run.place == place =>
             {
                 run.times = run.times.saturating_add(times);
                 None
@@ -120,7 +135,7 @@ impl Runs {
             run => run.replace(Run {
                 latency,
                 response,
-                measured,
+                place,
                 times,
             }),
         }
@@ -155,23 +170,23 @@ pub(super) fn group_records(mut groups: Vec<Group>) -> Vec<GroupRecord> {
             end,
             published: 0,
             acknowledged: 0,
-            acknowledged_measured: 0,
-            punctual: latency_histogram(),
-            late: None,
+            parts: Parts::default(),
         }
     });
     records.collect()
 }
 
+/// `window`: what each group has of the window.
 pub(super) fn group_summaries(
     groups: &[GroupRecord],
+    window: &[GroupPart],
     publishers: &[u64],
     per_second: impl Fn(u64) -> f64,
 ) -> Vec<GroupSummary> {
     let mut first = 0;
     let last = groups.len() - 1;
     let mut summaries = Vec::with_capacity(groups.len());
-    for (index, record) in groups.iter().enumerate() {
+    for (index, (record, part)) in groups.iter().zip(window).enumerate() {
         // Whoever is numbered beyond all groups is counted with the last.
         let end = if index == last {
             publishers.len()
@@ -180,17 +195,17 @@ pub(super) fn group_summaries(
         };
         let members = &publishers[first.min(end)..end];
         first = end;
-        let ack_latency_ns = Distribution::of(&record.latency());
-        let response_time_ns = match record.late {
+        let ack_latency_ns = Distribution::of(&part.latency());
+        let response_time_ns = match part.late {
             None => ack_latency_ns.clone(),
-            Some(_) => Distribution::of(&record.response()),
+            Some(_) => Distribution::of(&part.response()),
         };
         summaries.push(GroupSummary {
             name: record.group.name.clone(),
             publishers: u64::from(record.group.publishers).max(members.len() as u64),
             published: record.published,
             acknowledged: record.acknowledged,
-            messages_per_second: per_second(record.acknowledged_measured),
+            messages_per_second: per_second(part.acknowledged),
             ack_latency_ns,
             response_time_ns,
             fairness: jain(members),

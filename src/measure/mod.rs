@@ -12,9 +12,13 @@ mod finish;
 mod generator;
 mod groups;
 mod in_flight;
+mod measured;
 mod observe;
+mod parts;
 mod recorder;
 mod series;
+mod servers;
+mod steady;
 mod summary;
 
 pub use api::ApiCalls;
@@ -23,7 +27,8 @@ pub use distribution::{Distribution, DistributionError, LatencyHistogram, latenc
 pub use generator::{Ceiling, Generator, LateStarts, Spent};
 pub use groups::Group;
 pub use recorder::{Options, Recorder};
+pub use servers::{ServerFigures, ServerSeries};
 pub use summary::{
-    BatchOutcome, BatchTotals, Ending, FaultTimes, GroupSummary, LeaderChange, StallTime, Summary,
-    Throughput, Totals, Window, jain, rounded,
+    BatchOutcome, BatchTotals, Ending, FaultTimes, FoundWarmUp, GroupSummary, LeaderChange,
+    StallTime, Summary, Throughput, Totals, Window, jain, rounded,
 };

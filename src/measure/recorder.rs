@@ -12,9 +12,10 @@ use super::batches::Batches;
 use super::finish::DROP_CAUSES;
 use super::groups::{Group, GroupRecord, Runs, group_records};
 use super::in_flight::{InFlight, Message, Stretch};
+use super::measured::{self, Credit, Measured};
+use super::parts::{Parts, Places};
 use super::series::SeriesRecorder;
 use super::summary::{FaultTimes, LeaderChange, Totals};
-use super::{LatencyHistogram, latency_histogram};
 use crate::event::{BatchNumber, Outcome, PublisherId};
 use crate::machine::Time;
 use crate::nats::BatchSequence;
@@ -23,10 +24,11 @@ use crate::nats::BatchSequence;
 const FAULT_MOMENTS: usize = 64;
 
 /// What to measure.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
-    /// Rates and latencies leave out messages sent before.
-    pub warm_up: Time,
+    /// Rates and latencies leave out messages sent before; none: where the run becomes steady is to be
+    /// found.
+    pub warm_up: Option<Time>,
     /// The groups of the file, in its order; publishers are numbered through them. Empty: one
     /// group of everybody.
     pub groups: Vec<Group>,
@@ -34,28 +36,34 @@ pub struct Options {
     pub server_watched: bool,
 }
 
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            warm_up: Some(Time::ZERO),
+            groups: Vec::new(),
+            server_watched: false,
+        }
+    }
+}
+
 /// Watches a run in constant memory.
 pub struct Recorder {
-    pub(super) warm_up: u64,
+    pub(super) places: Places,
     pub(super) server_watched: bool,
     /// Nothing is on its way to the stream any more.
     pub(super) settled: bool,
     pub(super) batches: Batches<Batch>,
     pub(super) groups: Vec<GroupRecord>,
-    /// Messages acknowledged to each publisher within the window.
-    pub(super) publishers: Vec<u64>,
+    /// Publishers that have started: one more than the highest number of them.
+    pub(super) publishers: usize,
     pub(super) totals: Totals,
     pub(super) series: SeriesRecorder,
     pub(super) withheld: u64,
     pub(super) stored: u64,
     pub(super) deduplicated: u64,
     pub(super) duplicate_pub_acks: u64,
-    /// Published and acknowledged within the window.
-    pub(super) measured: Measured,
-    pub(super) waits: LatencyHistogram,
-    pub(super) waited: u64,
+    pub(super) measured: Parts<Measured>,
     pub(super) open_batches: u64,
-    pub(super) open_time: u64,
     pub(super) first_start: Option<u64>,
     pub(super) last_end: u64,
     pub(super) endings: BTreeMap<(Outcome, u16), u64>,
@@ -66,35 +74,27 @@ pub struct Recorder {
     pub(super) leader_changes: Vec<LeaderChange>,
 }
 
-/// What falls into the window.
-#[derive(Default)]
-pub(super) struct Measured {
-    pub(super) published: u64,
-    pub(super) acknowledged: u64,
-    pub(super) bytes: u64,
-}
-
 impl Recorder {
     /// A recorder that has seen nothing.
     pub fn new(options: Options) -> Self {
         Self {
-            warm_up: options.warm_up.as_nanos(),
+            places: match options.warm_up {
+                Some(warm_up) => Places::after(warm_up.as_nanos()),
+                None => Places::slices(),
+            },
             server_watched: options.server_watched,
             settled: false,
             batches: Batches::new(),
             groups: group_records(options.groups),
-            publishers: Vec::new(),
+            publishers: 0,
             totals: Totals::default(),
             series: SeriesRecorder::new(),
             withheld: 0,
             stored: 0,
             deduplicated: 0,
             duplicate_pub_acks: 0,
-            measured: Measured::default(),
-            waits: latency_histogram(),
-            waited: 0,
+            measured: Parts::default(),
             open_batches: 0,
-            open_time: 0,
             first_start: None,
             last_end: 0,
             endings: BTreeMap::new(),
@@ -102,6 +102,26 @@ impl Recorder {
             api: ApiRecord::default(),
             faults: BTreeMap::new(),
             leader_changes: Vec::new(),
+        }
+    }
+
+    /// Makes room for what happens at `now`.
+    #[inline]
+    pub(super) fn reach(&mut self, now: Time) {
+        if self.places.are_outgrown(now.as_nanos()) {
+            self.fold(now.as_nanos());
+        }
+    }
+
+    #[cold]
+    fn fold(&mut self, now: u64) {
+        // as in the series: a moment near the end of time would never be reached
+        let now = now.min(u64::MAX / 4);
+        while self.places.are_outgrown(now) {
+            self.places.fold();
+            self.measured.fold();
+            self.groups.iter_mut().for_each(|group| group.parts.fold());
+            self.api.fold();
         }
     }
 
@@ -132,10 +152,7 @@ impl Recorder {
             self.close(now, number);
         }
         let at = now.as_nanos();
-        let id = publisher.0 as usize;
-        if self.publishers.len() <= id {
-            self.publishers.resize(id + 1, 0);
-        }
+        self.publishers = self.publishers.max(publisher.0 as usize + 1);
         let group = self
             .groups
             .partition_point(|group| group.end <= publisher.0);
@@ -161,7 +178,9 @@ impl Recorder {
     pub(super) fn publish(&mut self, now: Time, number: BatchNumber, message: Message) {
         self.totals.published += 1;
         self.totals.published_bytes += u64::from(message.bytes);
-        self.measured.published += u64::from(message.sent >= self.warm_up);
+        if let Some(place) = self.places.of(message.sent) {
+            self.measured.at(place).published += 1;
+        }
         let Some(batch) = self.batches.get_mut(number) else {
             self.totals.unacknowledged += 1;
             return;
@@ -227,34 +246,38 @@ impl Recorder {
         };
         let at = now.as_nanos();
         let group = &mut self.groups[batch.group];
+        let (mut messages, mut bytes) = (0, 0);
         let mut credit = Credit::default();
         let mut runs = Runs::default();
         self.series.reach(now);
         while let Some(stretch) = next(&mut batch.in_flight) {
-            let messages = u64::from(stretch.messages);
-            let bytes = u64::from(stretch.bytes) * messages;
-            let measured = stretch.sent >= self.warm_up;
-            credit.messages += messages;
-            credit.bytes += bytes;
-            credit.measured += messages * u64::from(measured);
-            credit.measured_bytes += bytes * u64::from(measured);
+            let place = self.places.of(stretch.sent);
+            if place != credit.place {
+                credit.book(&mut self.measured, group, batch.publisher);
+                credit = Credit {
+                    place,
+                    ..Credit::default()
+                };
+            }
+            let of_stretch = u64::from(stretch.messages);
+            credit.messages += of_stretch;
+            credit.bytes += u64::from(stretch.bytes) * of_stretch;
+            messages += of_stretch;
+            bytes += u64::from(stretch.bytes) * of_stretch;
             let latency = at.saturating_sub(stretch.sent);
             let response = at.saturating_sub(stretch.intended);
-            if let Some(run) = runs.next((latency, response, measured), stretch.messages) {
+            if let Some(run) = runs.next((latency, response, place), stretch.messages) {
                 run.record(group, &mut self.series);
             }
         }
-        self.series.acknowledged(now, credit.messages, credit.bytes);
+        credit.book(&mut self.measured, group, batch.publisher);
+        self.series.acknowledged(now, messages, bytes);
         if let Some(run) = runs.last() {
             run.record(group, &mut self.series);
         }
-        group.acknowledged += credit.messages;
-        group.acknowledged_measured += credit.measured;
-        self.publishers[batch.publisher as usize] += credit.measured;
-        self.totals.acknowledged += credit.messages;
-        self.totals.acknowledged_bytes += credit.bytes;
-        self.measured.acknowledged += credit.measured;
-        self.measured.bytes += credit.measured_bytes;
+        group.acknowledged += messages;
+        self.totals.acknowledged += messages;
+        self.totals.acknowledged_bytes += bytes;
     }
 
     /// Takes `from..until` out of what acks may credit; says how many those were.
@@ -283,11 +306,7 @@ impl Recorder {
             return;
         };
         self.series.change(now, |levels| levels.blocked -= 1);
-        // Of a wait that began in the warm-up counts what lies behind it.
-        if let Some(wait) = now.as_nanos().checked_sub(since.max(self.warm_up)) {
-            self.waited += wait;
-            self.waits.saturating_record(wait);
-        }
+        measured::wait(&mut self.measured, &self.places, since, now.as_nanos());
     }
 
     /// The batch is over for its publisher: nothing of it is in flight any more.
@@ -299,8 +318,12 @@ impl Recorder {
         if !std::mem::replace(&mut batch.ended, true) {
             let left = batch.in_flight.clear();
             self.totals.unacknowledged += left;
-            let since = batch.started.max(self.warm_up);
-            self.open_time += now.as_nanos().saturating_sub(since);
+            measured::open(
+                &mut self.measured,
+                &self.places,
+                batch.started,
+                now.as_nanos(),
+            );
             self.open_batches -= 1;
             let flow = u64::from(batch.flow);
             self.series.left_flight(now, left);
@@ -415,15 +438,6 @@ impl Recorder {
 /// What results call a server.
 fn named(server: u8) -> String {
     format!("server {server}")
-}
-
-/// What one ack covers.
-#[derive(Default)]
-struct Credit {
-    messages: u64,
-    bytes: u64,
-    measured: u64,
-    measured_bytes: u64,
 }
 
 #[cfg(test)]

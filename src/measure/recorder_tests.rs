@@ -242,10 +242,163 @@ fn the_end_of_a_batch_credits_what_its_publisher_knows_to_be_covered() {
     assert_eq!(summary.window.until_ns, 40_000);
 }
 
+/// A second of one message each 100 us that is acked after `latency` of its number.
+fn steady_after(latency_ns: impl Fn(u64) -> u64, warm_up: Option<Time>) -> Summary {
+    let mut scene = Scene::new(Options {
+        warm_up,
+        ..Options::default()
+    });
+    scene.at(0).start(0, 0);
+    let mut acks = std::collections::BTreeMap::new();
+    for sequence in 1..=10_000 {
+        let sent = sequence * 100;
+        while let Some((at, acked)) = acks.pop_first() {
+            if at > sent {
+                acks.insert(at, acked);
+                break;
+            }
+            scene.at(at).ack(0, 10, acked);
+        }
+        scene.at(sent).publish(0, sequence);
+        acks.insert(sent + latency_ns(sequence) / 1_000, sequence);
+    }
+    for (at, acked) in acks {
+        scene.at(at).ack(0, 10, acked);
+    }
+    scene.recorder.finish(Time::from_micros(1_010_000))
+}
+
+/// What a found warm-up leaves of the run is what the same warm-up leaves that a file says.
+#[test]
+fn a_warm_up_that_is_found_is_as_one_that_is_known() {
+    let slow_start = |sequence: u64| match sequence {
+        ..2_000 => 9_000_000 - sequence * 4_000,
+        _ => 1_000_000 + sequence % 7 * 1_000,
+    };
+    let found = steady_after(slow_start, None);
+    let warm_up = found.window.warm_up.unwrap();
+    assert!(warm_up.steady, "{warm_up:?}");
+    // 200 ms, to a slice and a latency
+    assert!(
+        (180_000_000..=280_000_000).contains(&warm_up.until_ns),
+        "{warm_up:?}"
+    );
+    let mut known = steady_after(slow_start, Some(Time::from_nanos(warm_up.until_ns)));
+    known.window.warm_up = Some(warm_up);
+    assert_eq!(found, known);
+    assert!(
+        found.ack_latency_ns.max < 1_100_000,
+        "{}",
+        found.ack_latency_ns.max
+    );
+}
+
+#[test]
+fn a_run_that_is_steady_leaves_out_its_first_acks_at_most_and_one_that_never_is_nothing() {
+    let even: fn(u64) -> u64 = |_| 1_000_000;
+    let rising: fn(u64) -> u64 = |sequence| 1_000_000 + sequence * 10_000;
+    for (latency, steady) in [(even, true), (rising, false)] {
+        let found = steady_after(latency, None);
+        let warm_up = found.window.warm_up.unwrap();
+        assert_eq!(warm_up.steady, steady, "{warm_up:?}");
+        // before the first ack there is less to see than later
+        let most = if steady { warm_up.slice_ns } else { 0 };
+        assert!(warm_up.until_ns <= most, "{warm_up:?}");
+        let mut known = steady_after(latency, Some(Time::from_nanos(warm_up.until_ns)));
+        known.window.warm_up = Some(warm_up);
+        assert_eq!(found, known);
+    }
+}
+
+/// Six seconds of one message each millisecond, and what is seen when they are over and slices would double.
+fn six_seconds_and(later: &[Event]) -> Summary {
+    let mut scene = Scene::new(Options {
+        warm_up: None,
+        ..Options::default()
+    });
+    scene.at(0).start(0, 0);
+    for sequence in 1..6_000 {
+        scene.at(sequence * 1_000).publish(0, sequence);
+        scene.at(sequence * 1_000 + 500).ack(0, 10, sequence);
+    }
+    scene.end(0, Outcome::Committed, 0, 5_999).at(6_200_000);
+    for event in later {
+        scene.see(*event);
+    }
+    scene.finish(6_000_000)
+}
+
+/// A live run tells what was stored when it reads back.
+#[test]
+fn what_servers_did_does_not_change_how_a_warm_up_is_found() {
+    let alone = six_seconds_and(&[]);
+    let warm_up = alone.window.warm_up.unwrap();
+    assert!(warm_up.steady, "{warm_up:?}");
+    assert_eq!((warm_up.slice_ns, warm_up.slices), (128_000_000, 46));
+    let stored = Event::Stored {
+        batch: BatchNumber(0),
+        bytes: 100,
+        digest: 0,
+        sequence: BatchSequence(1),
+        stream_sequence: StreamSequence(1),
+    };
+    let leader = Event::LeaderChanged { leader: None };
+    let mut read_back = six_seconds_and(&[stored, leader]);
+    assert_eq!(read_back.leader_changes.len(), 1);
+    read_back.leader_changes.clear();
+    assert_eq!(read_back, alone);
+}
+
+#[test]
+fn a_request_answered_after_the_end_leaves_a_warm_up_to_be_found() {
+    let found = six_seconds_and(&[Event::ApiAnswered {
+        probe: 0,
+        operation: ApiOperation::Info,
+        code: 0,
+        latency: Time::from_millis(500),
+    }]);
+    let warm_up = found.window.warm_up.unwrap();
+    assert!(warm_up.steady, "{warm_up:?}");
+    assert_eq!((warm_up.slice_ns, warm_up.slices), (256_000_000, 23));
+}
+
+/// Waits and open batches count by what of them lies within the window, wherever that begins.
+#[test]
+fn a_wait_over_the_end_of_a_found_warm_up_counts_by_what_is_left_of_it() {
+    let story = |warm_up| {
+        let mut scene = Scene::new(Options {
+            warm_up,
+            ..Options::default()
+        });
+        scene.at(0).start(0, 0);
+        for sequence in 1..=400_u64 {
+            let sent = sequence * 1_000;
+            // shut over each border of slices, longer at the beginning
+            scene.at(sent).publish(0, sequence);
+            scene.see(Event::Blocked {
+                batch: BatchNumber(0),
+            });
+            let wait = if sequence < 80 { 900 } else { 100 };
+            scene.at(sent + wait).see(Event::Unblocked {
+                batch: BatchNumber(0),
+            });
+            scene.at(sent + wait).ack(0, 10, sequence);
+        }
+        scene.recorder.finish(Time::from_micros(401_500))
+    };
+    let found = story(None);
+    let warm_up = found.window.warm_up.unwrap();
+    assert!(warm_up.steady && warm_up.until_ns > 0, "{warm_up:?}");
+    let mut known = story(Some(Time::from_nanos(warm_up.until_ns)));
+    known.window.warm_up = Some(warm_up);
+    assert_eq!(found, known);
+    assert!(found.stall_time_ns.waits.count > 0);
+}
+
 #[test]
 fn warm_up_is_left_out_of_rates_and_latencies_but_not_of_totals() {
     let mut scene = Scene::new(Options {
-        warm_up: Time::from_micros(100),
+        warm_up: Some(Time::from_micros(100)),
         ..Options::default()
     });
     scene.at(0).start(0, 0).publish(0, 1);
@@ -294,7 +447,7 @@ fn a_wait_counts_within_the_window_only() {
         }
     };
     let mut scene = Scene::new(Options {
-        warm_up: Time::from_micros(100),
+        warm_up: Some(Time::from_micros(100)),
         ..Options::default()
     });
     scene.at(0).start(0, 0);
@@ -677,7 +830,7 @@ fn memory_does_not_grow_with_the_run() {
     }
     assert!(places <= 6, "{places}");
     assert_eq!(scene.recorder.batches.len(), 0);
-    assert_eq!(scene.recorder.publishers.len(), 2);
+    assert_eq!(scene.recorder.publishers, 2);
     let summary = scene.finish(1_000_000);
     assert_eq!(summary.totals.acknowledged, 400_000);
     assert_eq!(summary.totals.lost, Some(0));

@@ -7,13 +7,14 @@
 use hdrhistogram::Histogram;
 
 use super::distribution::{Shape, encode};
+use super::parts::BUCKETS_OF_SLICE;
 use super::{FlowSeries, Series, rounded};
 use crate::machine::Time;
 
 /// Most buckets of a run.
 pub(super) const BUCKETS: usize = 240;
 /// Width of a bucket before the first doubling: 100 us.
-const FIRST_WIDTH_NS: u64 = 100_000;
+pub(super) const FIRST_WIDTH_NS: u64 = 100_000;
 /// Finest latency that the histogram of a bucket tells apart.
 const FINEST_NS: u64 = 128;
 
@@ -107,6 +108,13 @@ pub(super) struct SeriesRecorder {
     levels_since: u64,
 }
 
+/// What happened in a few buckets in a row.
+pub(super) struct Slice {
+    pub(super) published: u64,
+    pub(super) acknowledged: u64,
+    pub(super) in_flight: u64,
+}
+
 /// Levels that change seldom.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Levels {
@@ -194,6 +202,30 @@ impl SeriesRecorder {
         self.reach(now);
         self.count_levels(now.as_nanos());
         change(&mut self.levels);
+    }
+
+    /// What happened in each slice of `width` that is over by now: messages sent, acknowledged, and
+    /// thousandths of a message in flight on the mean.
+    ///
+    /// Slices are at least [`BUCKETS_OF_SLICE`] buckets long, and longer where something was placed in them
+    /// after the last bucket: both double.
+    pub(super) fn slices(&self, width: u64) -> Vec<Slice> {
+        assert!(
+            width.is_multiple_of(self.width * BUCKETS_OF_SLICE as u64),
+            "the slices have seen every moment that the series has"
+        );
+        let buckets_of_slice = (width / self.width) as usize;
+        let slices = self.done.chunks_exact(buckets_of_slice).map(|buckets| {
+            let sum = |of: fn(&Bucket) -> u64| buckets.iter().map(of).sum();
+            let area: u128 = buckets.iter().map(|bucket| bucket.in_flight_area).sum();
+            let in_flight = area.saturating_mul(1_000) / u128::from(width);
+            Slice {
+                published: sum(|bucket| bucket.published),
+                acknowledged: sum(|bucket| bucket.acknowledged),
+                in_flight: u64::try_from(in_flight).unwrap_or(u64::MAX),
+            }
+        });
+        slices.collect()
     }
 
     pub(super) fn finish(mut self, end: Time) -> (Series, FlowSeries) {

@@ -68,6 +68,23 @@ pub struct Window {
     pub from_ns: u64,
     /// When the last batch ended, or the run while one was open.
     pub until_ns: u64,
+    /// How the end of the warm-up was found, where the file leaves it to be found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_up: Option<FoundWarmUp>,
+}
+
+/// How the end of a warm-up was found: by MSER-5, over messages acknowledged and messages in flight.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FoundWarmUp {
+    /// Whether the run became steady in its first half. If not, the window is the whole run.
+    pub steady: bool,
+    /// The end of the warm-up; 0 where nothing was left out.
+    pub until_ns: u64,
+    /// Length of the slices that were compared: five buckets of `series`.
+    pub slice_ns: u64,
+    /// How many those were.
+    pub slices: u64,
 }
 
 impl Window {

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::api::fates;
 use super::chart::{self, ChartError};
-use super::rows::{QUANTILES, generator_rows, notes, quantiles, seconds, total_rows};
+use super::rows::{QUANTILES, generator_rows, notes, quantiles, seconds, server_rows, total_rows};
 use super::text::{byte_rate, count, duration, escape_html, mebibytes, percent, short};
 use super::verdict::{is_open, word};
 use super::{ResultFile, RunLane, RunResult, Verdict, World};
@@ -275,6 +275,10 @@ fn totals(page: &mut String, result: &RunResult) {
             escape_html(&value)
         );
     }
+    for (name, value) in server_rows(result) {
+        let (name, value) = (escape_html(&name), escape_html(&value));
+        put!(page, "<tr><th>{name}</th><td>{value}</td></tr>\n");
+    }
     page.push_str("</table></div>\n");
 }
 
@@ -321,45 +325,14 @@ fn violations(page: &mut String, result: &RunResult) {
 
 /// Faults and leader changes: what was done to the run.
 fn happenings(page: &mut String, result: &RunResult) {
-    if result.config.faults.is_empty() && result.leader_changes.is_empty() {
+    let rows = super::rows::happenings(result);
+    if rows.is_empty() {
         return;
     }
     page.push_str("<h2>What happened</h2>\n<div class=\"scroll\"><table>\n<tr><th>what</th><th>when</th></tr>\n");
-    for (number, fault) in result.config.faults.iter().enumerate() {
-        let fired = result
-            .faults
-            .iter()
-            .find(|times| times.fault as usize == number);
-        let when = match (fired, fault.from, fault.until) {
-            (Some(times), ..) if times.count > 0 => {
-                let first: Vec<String> =
-                    times.at_ns.iter().take(5).map(|at| seconds(*at)).collect();
-                let rest = match times.count.saturating_sub(first.len() as u64) {
-                    0 => String::new(),
-                    rest => format!(" and {} more times", count(rest)),
-                };
-                format!("{}{rest}", first.join(", "))
-            }
-            (_, Some(from), Some(until)) => format!("from {from} until {until}"),
-            (_, Some(from), None) => format!("from {from} on"),
-            _ => "never".to_owned(),
-        };
-        put!(
-            page,
-            "<tr><td>fault {number}: {}</td><td>{when}</td></tr>\n",
-            chart::fault_name(fault)
-        );
-    }
-    for change in &result.leader_changes {
-        let leader = match &change.leader {
-            Some(leader) => format!("new leader: {}", escape_html(leader)),
-            None => "no leader".to_owned(),
-        };
-        put!(
-            page,
-            "<tr><td>{leader}</td><td>{}</td></tr>\n",
-            seconds(change.at_ns)
-        );
+    for (what, when) in &rows {
+        let what = escape_html(what);
+        put!(page, "<tr><td>{what}</td><td>{when}</td></tr>\n");
     }
     page.push_str("</table></div>\n");
 }

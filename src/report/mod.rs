@@ -20,6 +20,7 @@ mod synthetic;
 mod table;
 mod text;
 mod verdict;
+mod warm_up;
 
 pub use atomic::{AtomicFile, Unfinished, discard_unfinished, write_atomically};
 pub use compare::{

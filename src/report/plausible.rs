@@ -101,6 +101,15 @@ fn check_columns(run: &RunResult) -> Result<(), Implausible> {
         return implausible("series", "its columns differ in length");
     }
     check_histograms(latency, series.len())?;
+    for (index, server) in run.servers.iter().enumerate() {
+        let key = format!("servers[{index}]");
+        if !server.is_whole() {
+            return implausible(&key, "its columns differ in length");
+        }
+        if server.at_ns.len() > MOST_BUCKETS {
+            return implausible(&key, format!("has more than {MOST_BUCKETS} entries"));
+        }
+    }
     let flow = &run.flow;
     if flow.min.len() != flow.mean.len() || flow.max.len() != flow.mean.len() {
         return implausible("flow", "its columns differ in length");

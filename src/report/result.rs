@@ -4,12 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use super::api;
 use super::verdict::{self, Cut};
+use super::{api, warm_up};
 use crate::judge;
 use crate::measure::{
     ApiCalls, Distribution, FaultTimes, FlowSeries, Generator, GroupSummary, LeaderChange, Series,
-    StallTime, Summary, Throughput, Totals, Window, rounded,
+    ServerSeries, StallTime, Summary, Throughput, Totals, Window, rounded,
 };
 use crate::scenario::{Lane, Settings, Substrate, config_hash};
 use schemars::JsonSchema;
@@ -98,6 +98,8 @@ pub struct RunRecord {
     pub cost: Cost,
     /// What the generator had left; none for a simulated run.
     pub generator: Option<Generator>,
+    /// What servers said of themselves over time; none for a simulated run.
+    pub servers: Vec<ServerSeries>,
     /// What the command asked for besides the file, and the run did not do.
     pub objections: Vec<String>,
     /// The file as resolved; the result adds the defaults of the model where there was one.
@@ -187,6 +189,9 @@ pub struct RunResult {
     /// What the load generator of a live run took and had left. Null for a simulated run.
     #[serde(default)]
     pub generator: Option<Generator>,
+    /// What the servers of a live run said of themselves over time. Empty where nobody was asked.
+    #[serde(default)]
+    pub servers: Vec<ServerSeries>,
     /// The whole file as resolved.
     pub config: Settings,
 }
@@ -291,6 +296,7 @@ impl RunResult {
         Self {
             flow: FlowSeries::default(),
             series: Series::default(),
+            servers: Vec::new(),
             ..self
         }
     }
@@ -301,6 +307,8 @@ impl RunResult {
             settings, summary, ..
         } = record;
         let settings = resolved(record.world, settings);
+        let mut notes = record.notes;
+        notes.extend(warm_up::note(&summary.window));
         let mut totals = summary.totals;
         totals.stalls = stalled_publishers(&record.stalls);
         let mut judgement = verdict::judge(
@@ -336,7 +344,7 @@ impl RunResult {
             expected: judgement.unmet.is_empty(),
             unmet: judgement.unmet,
             partial: record.partial || record.unfinished,
-            notes: record.notes,
+            notes,
             replay: record.replay,
             violations: record.violations,
             stalls: record.stalls,
@@ -358,6 +366,7 @@ impl RunResult {
             faults: summary.faults,
             cost: record.cost,
             generator: record.generator,
+            servers: record.servers,
             config: settings,
         }
     }
@@ -366,6 +375,7 @@ impl RunResult {
 /// The settings as a result shows them, and hashes them: the model is part of what a simulated one
 /// comes from.
 pub fn resolved(world: World, settings: Settings) -> Settings {
+    let settings = settings.with_digests();
     match world {
         World::Sim => settings.with_modelled_defaults(),
         World::Live => settings,
@@ -436,6 +446,7 @@ pub(crate) mod tests {
             stalls: Vec::new(),
             cost: Cost::new(2_000_000_000, 10, 4_000_000_000, None),
             generator: None,
+            servers: Vec::new(),
             objections: Vec::new(),
             settings: settings(),
             notes: Vec::new(),

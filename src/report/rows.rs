@@ -6,8 +6,10 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::RunResult;
-use super::text::{count, duration, percent, printable, short};
-use crate::measure::Distribution;
+use super::chart::fault_name;
+use super::text::{count, duration, mebibytes, percent, printable, short};
+use crate::measure::{Distribution, FaultTimes};
+use crate::scenario::Fault;
 
 /// ` (publisher 1, batch 2)`, or what of it is known.
 pub(super) fn whose(publisher: Option<u32>, batch: Option<u32>) -> String {
@@ -105,6 +107,72 @@ fn batch_text(result: &RunResult) -> String {
         let _ = write!(text, " ({})", endings.join(", "));
     }
     text
+}
+
+/// What was done to a run and who led it, in the order of the file and then of time: what, and when.
+pub(super) fn happenings(result: &RunResult) -> Vec<(String, String)> {
+    let numbered = result.config.faults.iter().enumerate();
+    let faults = numbered.map(|(number, fault)| {
+        let mut fired = result.faults.iter();
+        let fired = fired.find(|times| times.fault as usize == number);
+        let mut what = format!("fault {number}: {}", fault_name(fault));
+        for server in fired.into_iter().flat_map(|times| &times.servers) {
+            let _ = write!(what, ", {}", printable(server));
+        }
+        (what, when(fault, fired))
+    });
+    let leaders = result.leader_changes.iter().map(|change| {
+        let what = match &change.leader {
+            Some(leader) => format!("new leader: {}", printable(leader)),
+            None => "no leader".to_owned(),
+        };
+        (what, seconds(change.at_ns))
+    });
+    faults.chain(leaders).collect()
+}
+
+/// When a fault fired: the first moments, or when it was to.
+fn when(fault: &Fault, fired: Option<&FaultTimes>) -> String {
+    const SHOWN: usize = 5;
+    match (fired, fault.from, fault.until) {
+        (Some(times), ..) if times.count > 0 => {
+            let first = times.at_ns.iter().take(SHOWN).map(|at| seconds(*at));
+            let first: Vec<String> = first.collect();
+            let rest = match times.count.saturating_sub(first.len() as u64) {
+                0 => String::new(),
+                rest => format!(" and {} more times", count(rest)),
+            };
+            format!("{}{rest}", first.join(", "))
+        }
+        (_, Some(from), Some(until)) => format!("not fired; from {from} until {until}"),
+        (_, Some(from), None) => format!("not fired; from {from} on"),
+        _ => "never".to_owned(),
+    }
+}
+
+/// What the servers of a live run took, by name.
+pub(super) fn server_rows(result: &RunResult) -> Vec<(String, String)> {
+    let rows = result.servers.iter().map(|series| {
+        let cpu: Vec<f64> = series.cpu_percent.iter().copied().flatten().collect();
+        let memory = series.memory_bytes.iter().flatten().max();
+        let mut said = match cpu.len() {
+            0 => "CPU not told".to_owned(),
+            looks => format!(
+                "{:.0} % of a core on the mean, {:.0} % at the most",
+                cpu.iter().sum::<f64>() / looks as f64,
+                cpu.iter().copied().fold(0.0, f64::max)
+            ),
+        };
+        if let Some(bytes) = memory {
+            let _ = write!(said, "; up to {}", mebibytes(*bytes));
+        }
+        let dropped = series.slow_consumers.iter().flatten();
+        if let Some(dropped) = dropped.max().filter(|dropped| **dropped > 0) {
+            let _ = write!(said, "; {} slow consumers", count(*dropped));
+        }
+        (printable(&series.name).into_owned(), said)
+    });
+    rows.collect()
 }
 
 /// The generator of a live run, by name: what it took, how late it was, and what it could have done.

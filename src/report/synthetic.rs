@@ -13,6 +13,7 @@ use crate::event::{BatchNumber, Event, Observer as _, Outcome, PublisherId};
 use crate::machine::Time;
 use crate::measure::{Generator, Group, LeaderChange, Options, Recorder, Spent, latency_histogram};
 use crate::nats::{BatchSequence, GapMode, Operation, StreamSequence};
+use crate::scenario::WarmUp;
 use crate::units::Span;
 
 /// The shape of a made-up run.
@@ -43,7 +44,7 @@ pub(super) fn record(shape: &Shape) -> RunRecord {
     let end = Time::from_nanos((shape.seconds * 1e9) as u64);
     let warm_up = Time::from_nanos((shape.seconds * 5e7) as u64);
     let mut recorder = Recorder::new(Options {
-        warm_up,
+        warm_up: Some(warm_up),
         groups: vec![Group {
             name: "steady".to_owned(),
             publishers: shape.publishers,
@@ -56,7 +57,7 @@ pub(super) fn record(shape: &Shape) -> RunRecord {
     play(shape, end, &mut recorder);
     let summary = recorder.finish(end);
     let mut settings = settings();
-    settings.warm_up = Span(warm_up);
+    settings.warm_up = WarmUp::Known(Span(warm_up));
     let mut record = RunRecord {
         cost: Cost::new(
             1_700_000_000,

@@ -6,14 +6,19 @@ use std::fmt::Write as _;
 
 use super::api;
 use super::paint::Painter;
-use super::rows::{QUANTILES, generator_rows, notes, quantiles, seconds, total_rows, whose};
-use super::text::{byte_rate, count, duration, mebibytes, percent, printable, short};
+use super::rows::{
+    QUANTILES, generator_rows, happenings, notes, quantiles, seconds, server_rows, total_rows,
+    whose,
+};
+use super::text::{byte_rate, count, duration, mebibytes, percent, printable, short, shortened};
 use super::verdict::{is_open, word};
 use super::{RunResult, RunSet, SetSummary, Verdict, place};
 use crate::measure::Distribution;
 
 /// Violations and stalls told in full; the rest is counted.
 const TOLD: usize = 5;
+/// Faults and leader changes told in full.
+const HAPPENINGS: usize = 20;
 /// Runs of a set that went as expected and are told one by one; the rest is counted.
 const RUNS: usize = 20;
 /// The same for runs that did not.
@@ -197,6 +202,12 @@ fn head(result: &RunResult, paint: Painter) -> Vec<String> {
     if !result.expected || result.verdict != Verdict::Pass {
         lines.push(format!("replay  {}", printable(&result.replay)));
     }
+    let happenings = happenings(result);
+    let told = happenings.iter().take(HAPPENINGS);
+    lines.extend(told.map(|(what, when)| format!("{what}, {when}")));
+    if happenings.len() > HAPPENINGS {
+        lines.push(format!("… and {} more", happenings.len() - HAPPENINGS));
+    }
     lines.push(String::new());
     lines
 }
@@ -264,6 +275,11 @@ fn speed(result: &RunResult) -> Vec<String> {
     ));
     let generator = generator_rows(result).into_iter();
     lines.extend(generator.map(|(name, value)| format!("{name:<15}{value}")));
+    let servers = server_rows(result).into_iter();
+    lines.extend(servers.map(|(name, value)| {
+        // A server that was given no name has an id of 56 characters.
+        format!("{:<15}{value}", shortened(&name, 14))
+    }));
     if let Some(hash) = &result.trace_hash {
         lines.push(format!("trace          {}", printable(hash)));
     }
@@ -294,6 +310,7 @@ fn latency_lines(latency: &Distribution, response: &Distribution) -> Vec<String>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::FaultTimes;
     use crate::report::synthetic;
 
     fn trouble() -> RunResult {
@@ -317,6 +334,24 @@ mod tests {
             assert!(head.contains(part), "{part}\n{text}");
         }
         assert!(text.contains("ack latency"));
+    }
+
+    #[test]
+    fn faults_are_told_with_their_servers_and_so_are_new_leaders() {
+        let mut result = trouble();
+        result.faults = vec![FaultTimes {
+            fault: 1,
+            count: 1,
+            at_ns: vec![5_500_000_000],
+            last_ns: 5_500_000_000,
+            servers: vec!["server 1".to_owned()],
+        }];
+        let text = table(&result, false);
+        assert!(
+            text.contains("\nfault 1: link cut, server 1, 5.500000 s\n"),
+            "{text}"
+        );
+        assert!(text.contains("\nnew leader: "), "{text}");
     }
 
     #[test]

@@ -15,12 +15,16 @@ const MOMENTS: usize = 24;
 /// The marks of a run.
 pub(super) fn of(result: &RunResult) -> Vec<Mark> {
     let mut marks = Vec::new();
-    let warm_up = result.config.warm_up.0.as_nanos().min(result.duration_ns);
+    let (warm_up, label) = match (result.config.warm_up.known(), &result.window.warm_up) {
+        (Some(known), _) => (known.as_nanos(), "warm-up"),
+        (None, Some(found)) => (found.until_ns, "warm-up, found"),
+        (None, None) => (0, ""),
+    };
     if warm_up > 0 {
         marks.push(Mark {
             from: 0.0,
-            until: Some(warm_up as f64),
-            label: "warm-up".to_owned(),
+            until: Some(warm_up.min(result.duration_ns) as f64),
+            label: label.to_owned(),
             paint: Paint::Grey,
         });
     }
@@ -116,6 +120,7 @@ pub(in crate::report) fn name_of(fault: &Fault) -> String {
         FaultAction::Duplicate => "duplicate",
         FaultAction::Cut => "link cut",
         FaultAction::Hold => "link held",
+        FaultAction::Slow => "slow link",
         FaultAction::Kill => "server killed",
         FaultAction::Restart => "server restarted",
         FaultAction::RollingRestart => "rolling restart",

@@ -13,12 +13,14 @@ mod lines;
 mod marks;
 mod output;
 mod overlay;
+mod servers;
 
 pub use api::api_latency;
 pub use kinds::{flow, gaps, latency_curve, latency_over_time, throughput};
 pub(super) use marks::name_of as fault_name;
 pub use output::ChartError;
 pub use overlay::{MOST_SIDES, overlays};
+pub use servers::servers;
 
 use super::RunResult;
 use axis::Axis;
@@ -95,6 +97,9 @@ pub fn all(result: &RunResult) -> Vec<Chart> {
     ];
     if !result.api_calls.is_empty() {
         charts.push(api_latency(result));
+    }
+    if !result.servers.is_empty() {
+        charts.push(servers(result));
     }
     charts
 }
