@@ -71,13 +71,14 @@ fn live(servers: &LocalServers, scenario: &Scenario) -> (ReadBack, Told) {
         .unwrap();
     runtime.block_on(async {
         let mut interrupts = Interrupts::new().unwrap();
-        let target = Target::prepare(servers.urls(), &scenario.settings.stream).await;
+        let target = Target::prepare(servers.urls(), &scenario.settings.streams_of_run()).await;
         let target = target.unwrap();
         let mut told = Told::default();
         let options = RunOptions {
             seed: Seed(1),
             read_back: true,
             own_servers: None,
+            say: |_| {},
         };
         let observers: &mut [&mut dyn Observer] = &mut [&mut told];
         let outcome = run(scenario, &target, observers, &options, &mut interrupts).await;

@@ -104,12 +104,13 @@ fn block_on<F: Future>(future: F) -> F::Output {
 fn play(urls: &[String], scenario: &Scenario) -> Result<(LiveOutcome, Tally), LiveError> {
     block_on(async {
         let mut interrupts = Interrupts::new()?;
-        let target = Target::prepare(urls, &scenario.settings.stream).await?;
+        let target = Target::prepare(urls, &scenario.settings.streams_of_run()).await?;
         let mut tally = Tally::default();
         let options = RunOptions {
             seed: Seed(scenario.settings.seed),
             read_back: true,
             own_servers: None,
+            say: |_| {},
         };
         let observers: &mut [&mut dyn Observer] = &mut [&mut tally];
         let outcome = run(scenario, &target, observers, &options, &mut interrupts).await;
@@ -316,8 +317,8 @@ fn a_stream_that_is_there_is_used_only_if_it_fits_and_never_removed() {
     let servers = LocalServers::start(1, &options()).unwrap();
     let create = |scenario: &Scenario| {
         block_on(async {
-            let stream = &scenario.settings.stream;
-            let target = Target::prepare(servers.urls(), stream).await.unwrap();
+            let streams = scenario.settings.streams_of_run();
+            let target = Target::prepare(servers.urls(), &streams).await.unwrap();
             assert!(target.created());
         });
     };
@@ -518,8 +519,8 @@ client = "jetstream-extra"
     );
     block_on(async {
         let mut interrupts = Interrupts::new().unwrap();
-        let stream = &scenario.settings.stream;
-        let target = Target::prepare(servers.urls(), stream).await.unwrap();
+        let streams = scenario.settings.streams_of_run();
+        let target = Target::prepare(servers.urls(), &streams).await.unwrap();
         println!(
             "\nstarted {} {}",
             folder_of(&servers).display(),
@@ -529,6 +530,7 @@ client = "jetstream-extra"
             seed: Seed(1),
             read_back: true,
             own_servers: None,
+            say: |_| {},
         };
         let outcome = run(&scenario, &target, &mut [], &options, &mut interrupts).await;
         let outcome = outcome.unwrap();
@@ -675,6 +677,41 @@ fn the_binary_writes_a_partial_result_on_a_signal_and_cleans_up() {
     }
 }
 
+#[test]
+fn a_signal_while_streams_are_made_makes_no_more_and_removes_them() {
+    let servers = LocalServers::start(1, &options()).unwrap();
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("many.toml");
+    let text = "format = 1\nabout = \"test\"\n[stream]\nsubjects = [\"many.{stream}.>\"]\n\
+                [only.live.stream]\ncount = 1000\n\
+                [[publishers]]\nmessages = 1\nsubject = \"many.{stream}.{publisher}\"\n";
+    std::fs::write(&file, text).unwrap();
+    let account = || {
+        block_on(async {
+            let connection = Connector::new(servers.urls()).unwrap().connect().await;
+            let nothing = serde_json::json!({});
+            connection.unwrap().call("asking", "INFO", &nothing).await
+        })
+    };
+    let before = account().unwrap()["api"]["total"].as_u64().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["live", "--servers"])
+        .args([servers.urls()[0].as_ref(), file.as_os_str()])
+        .current_dir(place.path())
+        .spawn()
+        .unwrap();
+    wait_until("some streams", || {
+        account().unwrap()["streams"].as_u64() > Some(0)
+    });
+    send(&child, rustix::process::Signal::INT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let account = account().unwrap();
+    assert_eq!(account["streams"], 0);
+    // Each stream takes three calls: is it there, make it, remove it.
+    let calls = account["api"]["total"].as_u64().unwrap() - before;
+    assert!(calls < 2_500, "{calls}");
+}
+
 // -- fetching --------------------------------------------------------------------------------------
 
 #[test]
@@ -703,6 +740,82 @@ fn servers_are_fetched_verified_and_kept() {
 }
 
 #[test]
+fn publishers_spread_over_streams_and_share_connections() {
+    let scenario = scenario(
+        r#"
+[stream]
+name = "SPREAD"
+count = 3
+subjects = ["spread.{stream}.>"]
+
+[live]
+connections = 2
+
+[[publishers]]
+count = 30
+subject = "spread.{stream}.{publisher}"
+messages = 200
+payload = "64B"
+
+[[publishers]]
+client = "jetstream-extra"
+subject = "spread.{stream}.short"
+count = 3
+messages = 100
+payload = "8B"
+"#,
+    );
+    let servers = LocalServers::start(1, &options()).unwrap();
+    block_on(async {
+        let mut interrupts = Interrupts::new().unwrap();
+        let streams = scenario.settings.streams_of_run();
+        let target = Target::prepare(servers.urls(), &streams).await.unwrap();
+        let options = RunOptions {
+            seed: Seed(1),
+            read_back: true,
+            own_servers: None,
+            say: |_| {},
+        };
+        let before = connections_of(&servers).await;
+        let mut tally = Tally::default();
+        let observers: &mut [&mut dyn Observer] = &mut [&mut tally];
+        let outcome = run(&scenario, &target, observers, &options, &mut interrupts).await;
+        let found = outcome.unwrap().read_back.unwrap();
+        assert_eq!((found.stored, found.lost, found.foreign), (6_300, 0, 0));
+        assert!(
+            found.complete && found.findings.is_empty(),
+            "{:?}",
+            found.findings
+        );
+        // Ten publishers of the first group each, and one of the second.
+        for (stream, held) in [
+            ("SPREAD_0", 2_100),
+            ("SPREAD_1", 2_100),
+            ("SPREAD_2", 2_100),
+        ] {
+            let info = format!("STREAM.INFO.{stream}");
+            let connection = target.connection();
+            let nothing = serde_json::json!({});
+            let answer = connection.call("asking", &info, &nothing);
+            assert_eq!(answer.await.unwrap()["state"]["messages"], held, "{stream}");
+        }
+        let made = connections_of(&servers).await - before;
+        // Two of publishers, and a few that the server has itself for reading back; not 33.
+        assert!((3..15).contains(&made), "{made}");
+        target.remove().await.unwrap();
+        let gone = Target::prepare(servers.urls(), &streams).await.unwrap();
+        assert!(gone.created());
+        gone.remove().await.unwrap();
+    });
+}
+
+/// Clients that the server ever had, this one and those that it has itself included.
+async fn connections_of(servers: &LocalServers) -> u64 {
+    let connection = Connector::new(servers.urls()).unwrap().connect().await;
+    connection.unwrap().client.server_info().client_id
+}
+
+#[test]
 fn probes_are_answered_and_touch_no_message_of_a_publisher() {
     let operations = [
         "info",
@@ -723,13 +836,14 @@ fn probes_are_answered_and_touch_no_message_of_a_publisher() {
     let servers = LocalServers::start(1, &options()).unwrap();
     let (outcome, calls) = block_on(async {
         let mut interrupts = Interrupts::new().unwrap();
-        let stream = scenario.settings.stream_of_run();
-        let target = Target::prepare(servers.urls(), &stream).await.unwrap();
+        let streams = scenario.settings.streams_of_run();
+        let target = Target::prepare(servers.urls(), &streams).await.unwrap();
         let mut calls = Calls::default();
         let options = RunOptions {
             seed: Seed(1),
             read_back: true,
             own_servers: None,
+            say: |_| {},
         };
         let observers: &mut [&mut dyn Observer] = &mut [&mut calls];
         let outcome = run(&scenario, &target, observers, &options, &mut interrupts).await;

@@ -1,11 +1,12 @@
 //! Faults made for real: servers of our own that step down, are killed, frozen and restarted during a
-//! run.
+//! run, and whose links and routes are cut, held and slowed down.
 //!
-//! Takes the nats-server that `tidegate server fetch` finds, on 127.0.0.1; looks at processes in
-//! `/proc`.
+//! Takes the nats-server that `tidegate server fetch` finds, on 127.0.0.1; looks at processes and
+//! connections in `/proc`.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -27,6 +28,11 @@ struct Live {
 impl Live {
     /// One of four publishers in this gap mode, who stop at `stop`, with these faults.
     fn start(gap: &str, stop: &str, faults: &str) -> Self {
+        Self::start_with(gap, stop, faults, &[])
+    }
+
+    /// The same with some keys changed.
+    fn start_with(gap: &str, stop: &str, faults: &str, changes: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let text = format!(
             "format = 1\nabout = \"Faults.\"\ntime_limit = \"1m\"\n[stream]\nreplicas = 3\n\
@@ -39,6 +45,7 @@ impl Live {
         let server = find_server(None, &Surroundings::of_process(), &mut |_| {}).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
             .args(["live", "live.toml", "--local", "3", "--out", "o"])
+            .args(changes.iter().flat_map(|change| ["--set", *change]))
             .current_dir(&folder)
             .env("TMPDIR", folder.path().join("tmp"))
             .env("NATS_SERVER", server.path)
@@ -105,6 +112,55 @@ fn is_stopped(pid: Pid) -> bool {
     let stat = stat.unwrap_or_default();
     stat.rsplit_once(") ")
         .is_some_and(|(_, rest)| rest.starts_with('T'))
+}
+
+/// A TCP connection, as one of its ends has it, or a port at which somebody listens.
+struct Socket {
+    state: u8,
+    local_port: u16,
+    remote_port: u16,
+    inode: String,
+}
+
+impl Socket {
+    const ESTABLISHED: u8 = 1;
+    const LISTENS: u8 = 10;
+
+    /// Those of a process, of `all` of the system.
+    fn of(pid: Pid, all: &[Self]) -> Vec<&Self> {
+        let folder = format!("/proc/{}/fd", pid.as_raw_nonzero());
+        let links = std::fs::read_dir(folder).unwrap().filter_map(|entry| {
+            let link = std::fs::read_link(entry.ok()?.path()).ok()?;
+            let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
+            Some(inode.to_owned())
+        });
+        let inodes: BTreeSet<String> = links.collect();
+        let own = all.iter().filter(|socket| inodes.contains(&socket.inode));
+        own.collect()
+    }
+
+    fn all() -> Vec<Self> {
+        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        let rows = table.lines().skip(1).map(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let port = |field: &str| {
+                let (_, port) = field.split_once(':').unwrap();
+                u16::from_str_radix(port, 16).unwrap()
+            };
+            Self {
+                state: u8::from_str_radix(fields[3], 16).unwrap(),
+                local_port: port(fields[1]),
+                remote_port: port(fields[2]),
+                inode: fields[9].to_owned(),
+            }
+        });
+        rows.collect()
+    }
+}
+
+fn ports_of(sockets: &[&Socket]) -> BTreeSet<u16> {
+    let listening = sockets.iter().filter(|it| it.state == Socket::LISTENS);
+    listening.map(|it| it.local_port).collect()
 }
 
 fn leaders(result: &Value) -> Vec<Option<&str>> {
@@ -177,6 +233,195 @@ fn a_server_of_each_number_is_restarted_in_turn() {
     );
 }
 
+#[test]
+fn a_server_that_stands_still_is_a_hole_in_what_servers_say() {
+    let fault = "[live]\nmonitor_every = \"200ms\"\n[[faults]]\naction = \"freeze\"\nrole = \"follower\"\n\
+                 from = \"1s\"\nuntil = \"2s\"\n";
+    let (code, told, result) = Live::start("ok", "4s", fault).end();
+    assert_eq!(code, Some(0), "{told}");
+    let frozen = &result["faults"][0]["servers"][0];
+    let servers = result["servers"].as_array().unwrap();
+    assert_eq!(servers.len(), 3);
+    for server in servers {
+        let at_ns: Vec<u64> = serde_json::from_value(server["at_ns"].clone()).unwrap();
+        let memory: Vec<Option<u64>> =
+            serde_json::from_value(server["memory_bytes"].clone()).unwrap();
+        assert!(at_ns.len() > 8 && at_ns.len() == memory.len(), "{server}");
+        let mut amid = at_ns.iter().zip(&memory);
+        let is_hole =
+            amid.any(|(at, said)| (1_050_000_000..1_700_000_000).contains(at) && said.is_none());
+        assert_eq!(is_hole, server["name"] == *frozen, "{server}");
+        assert!(memory.iter().flatten().all(|bytes| *bytes > 1 << 20));
+        assert!(
+            server["raft_lag"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|lag| !lag.is_null())
+        );
+    }
+    let leads = |server: &Value| server["leads"].as_array().unwrap().contains(&true.into());
+    assert_eq!(servers.iter().filter(|server| leads(server)).count(), 1);
+}
+
+#[test]
+fn of_several_streams_the_first_is_the_one_whose_leader_servers_tell() {
+    let every = "[live]\nmonitor_every = \"200ms\"\n";
+    let two = [
+        "stream.count=2",
+        "stream.subjects=[\"many.{stream}.>\"]",
+        "publishers.0.subject=many.{stream}.{publisher}",
+    ];
+    let live = Live::start_with("ok", "2s", every, &two);
+    let (code, told, result) = live.end();
+    assert_eq!(code, Some(0), "{told}");
+    for (series, all) in [("leads", false), ("raft_lag", true)] {
+        let servers = result["servers"].as_array().unwrap().iter();
+        let knows = servers.filter(|server| {
+            let said = server[series].as_array().unwrap();
+            said.iter().any(|it| *it == true || it.is_u64())
+        });
+        assert_eq!(knows.count(), if all { 3 } else { 1 }, "{series}");
+    }
+}
+
+#[test]
+fn a_leader_without_its_routes_is_followed_by_another() {
+    let fault = "[[faults]]\naction = \"cut-routes\"\nfrom = \"500ms\"\nuntil = \"10s\"\n";
+    let (code, told, result) = Live::start("ok", "11s", fault).end();
+    assert_eq!(
+        (code, &result["verdict"]),
+        (Some(0), &"pass".into()),
+        "{told}"
+    );
+    assert_eq!(result["violations"], serde_json::json!([]));
+    let old = result["faults"][0]["servers"][0]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let leaders = leaders(&result);
+    assert!(
+        leaders.iter().flatten().any(|new| *new != old),
+        "{old}: {leaders:?}"
+    );
+    assert!(result["totals"]["stored"].as_u64() > Some(0));
+}
+
+#[test]
+fn slow_routes_make_acks_late_by_what_the_file_says() {
+    let fault = "[[faults]]\naction = \"slow-routes\"\nfrom = \"0s\"\ndelay = \"50ms\"\n";
+    let (code, told, result) = Live::start("fail", "3s", fault).end();
+    assert_eq!(
+        (code, &result["verdict"]),
+        (Some(0), &"pass".into()),
+        "{told}"
+    );
+    // The leader asks a follower, and that answers.
+    let (p50, totals) = (&result["ack_latency_ns"]["p50"], &result["totals"]);
+    assert!(p50.as_u64() > Some(100_000_000), "{p50}");
+    assert_eq!((&totals["lost"], &totals["gaps"]), (&0.into(), &0.into()));
+}
+
+#[test]
+fn what_a_held_link_keeps_back_comes_late_and_whole() {
+    let fault = "[[faults]]\naction = \"hold\"\npublisher = 1\nfrom = \"1s\"\nuntil = \"3s\"\n";
+    let (code, told, result) = Live::start("fail", "4s", fault).end();
+    assert_eq!(
+        (code, &result["verdict"]),
+        (Some(0), &"pass".into()),
+        "{told}"
+    );
+    let (latency, totals) = (&result["ack_latency_ns"], &result["totals"]);
+    assert_eq!((&totals["lost"], &totals["gaps"]), (&0.into(), &0.into()));
+    assert!(latency["max"].as_u64() > Some(1_500_000_000), "{latency}");
+    // The other three noticed nothing.
+    assert!(latency["p50"].as_u64() < Some(1_000_000_000), "{latency}");
+}
+
+#[test]
+fn a_publisher_whose_link_is_cut_connects_anew_and_goes_on() {
+    let fault = "[[faults]]\naction = \"cut\"\npublisher = 2\nfrom = \"1s\"\nuntil = \"2500ms\"\n";
+    let (code, told, result) = Live::start("ok", "8s", fault).end();
+    assert_eq!(
+        (code, &result["verdict"]),
+        (Some(0), &"pass".into()),
+        "{told}"
+    );
+    let response = &result["response_time_ns"]["max"];
+    assert!(response.as_u64() > Some(1_400_000_000), "{response}");
+    assert_eq!(result["totals"]["batches"]["started"], 4);
+}
+
+/// After routes and links were cut and came back: servers talk to each other, and clients to servers, by
+/// ports of ours alone.
+#[test]
+fn no_connection_passes_the_ports_by_at_which_faults_are_made() {
+    let faults = "[[faults]]\naction = \"cut-routes\"\nserver = 0\nfrom = \"500ms\"\nuntil = \"1s\"\n\
+                  [[faults]]\naction = \"cut\"\npublisher = 0\nfrom = \"500ms\"\nuntil = \"1s\"\n\
+                  [[faults]]\naction = \"hold-routes\"\nserver = 1\npeer = 2\nway = \"in\"\nfrom = \"1s\"\nuntil = \"2s\"\n";
+    let live = Live::start("ok", "5s", faults);
+    let own = Pid::from_child(&live.child);
+    until("three servers", || live.servers().len() == 3);
+    let (servers, behind) = (live.servers(), server_ports(live.folder.path()));
+    // Routes in pools, four publishers, and who looks after them; before, during and after the faults.
+    let mut looks = 0;
+    until("a look at all connections", || {
+        looks += usize::from(talk_by_doors(own, &servers, &behind) > 12);
+        looks == 20
+    });
+    // No door leaves a connection to a server behind that nobody has come in by.
+    until("as many ways in as out", || {
+        let all = Socket::all();
+        let sockets = Socket::of(own, &all);
+        let doors = ports_of(&sockets);
+        let count = |chosen: &dyn Fn(&Socket) -> bool| {
+            let living = sockets.iter().filter(|it| it.state == Socket::ESTABLISHED);
+            living.filter(|it| chosen(it)).count()
+        };
+        let came_in = count(&|it| doors.contains(&it.local_port));
+        came_in > 0 && came_in == count(&|it| behind.contains(&it.remote_port))
+    });
+    let (code, told, result) = live.end();
+    assert_eq!(
+        (code, &result["verdict"]),
+        (Some(0), &"pass".into()),
+        "{told}"
+    );
+}
+
+/// Every connection of a server is one with us, and those that it has dialled lead to our ports; gives their
+/// number. `behind`: where servers listen.
+fn talk_by_doors(own: Pid, servers: &[Pid], behind: &BTreeSet<u16>) -> usize {
+    let all = Socket::all();
+    let doors = ports_of(&Socket::of(own, &all));
+    let sockets = servers.iter().flat_map(|pid| Socket::of(*pid, &all));
+    let sockets: Vec<&Socket> = sockets.collect();
+    let living = sockets.iter().filter(|it| it.state == Socket::ESTABLISHED);
+    let ends: BTreeSet<_> = living.map(|it| (it.local_port, it.remote_port)).collect();
+    for (local, remote) in &ends {
+        if !behind.contains(local) {
+            assert!(doors.contains(remote), "a server has dialled port {remote}");
+        }
+        let both_are_servers = ends.contains(&(*remote, *local));
+        assert!(!both_are_servers, "between ports {local} and {remote}");
+    }
+    ends.len()
+}
+
+/// The ports of the servers for clients and routes, as they are configured.
+fn server_ports(folder: &Path) -> BTreeSet<u16> {
+    let run = std::fs::read_dir(folder.join("tmp")).unwrap().next();
+    let run = run.unwrap().unwrap().path();
+    let files = (0..3).map(|server| run.join(format!("n{server}/server.conf")));
+    let texts = files.map(|file| std::fs::read_to_string(file).unwrap());
+    let ports = texts.flat_map(|text| {
+        let listens = text.split("listen: \"127.0.0.1:").skip(1);
+        let ports = listens.map(|rest| rest.split('"').next().unwrap().parse().unwrap());
+        ports.collect::<Vec<u16>>()
+    });
+    ports.collect()
+}
+
 /// A Ctrl-C, and a hard end, while one server stands still and another has been started again.
 #[test]
 fn no_server_outlives_a_run_that_is_cut_short_amid_its_faults() {
@@ -193,6 +438,7 @@ fn no_server_outlives_a_run_that_is_cut_short_amid_its_faults() {
         if signal == Signal::INT {
             let (code, told, result) = live.end();
             assert_eq!(code, Some(130), "{told}");
+            assert!(told.contains("waiting up to 5 s for publishers"), "{told}");
             assert_eq!(result["partial"], true);
         } else {
             let mark = live.folder.path().display().to_string();

@@ -45,8 +45,8 @@ made as the file says and removed at the end; a stream of that name that is ther
 only if it is as the file says, and stays. Servers of our own get the limits that the file sets
 under [server]; servers of yours have their own.
 
-Faults of processes are made for real on servers of our own; a leader of yours steps down only if the
-file says live.allow_leader_changes. What a file says under [only.live] counts here alone.
+Faults of processes, links and routes are made for real on servers of our own; a leader of yours steps
+down only if the file says live.allow_leader_changes. What a file says under [only.live] counts here alone.
 
 Exit codes: 0 the run did what its file expects, 1 it did not, 2 bad usage or input,
 3 the surroundings failed, 129, 130 and 143 ended by a signal after the partial result was written.";
@@ -240,29 +240,26 @@ impl Session<'_> {
         (urls, own): (&[String], Option<&LocalServers>),
         interrupts: &mut Interrupts,
     ) -> Result<Option<u8>, Failure> {
-        let stream = scenario.settings.stream_of_run();
-        let mut connector = Connector::new(urls)?;
-        if own.is_none() {
-            connector = connector.with_access(self.access.clone());
-        }
-        let prepared = Target::prepare_unless_interrupted(connector, &stream, interrupts);
+        let streams = scenario.settings.streams_of_run();
+        let connector = Connector::new(urls)?;
+        let connector = match own {
+            Some(own) => own.lead(connector)?,
+            None => connector.with_access(self.access.clone()),
+        };
+        let prepared = Target::prepare_unless_interrupted(connector, &streams, interrupts);
         let target = match prepared.await? {
             Ok(target) => target,
             Err(signal) => return Ok(Some(signal)),
         };
-        if !target.created() {
-            let note = format!(
-                "stream {} is there already; it is used, and stays",
-                target.stream()
-            );
+        if let Some(there) = streams_there(&target) {
             if self.arguments.strict {
+                target.remove().await?;
                 return Err(Failure::Usage(format!(
-                    "stream {} is there already, and --strict wants one of its own; choose another \
-                     name with --set stream.name=NAME",
-                    target.stream()
+                    "{there} already, and --strict wants streams of its own; choose another name with \
+                     --set stream.name=NAME"
                 )));
             }
-            print::note(&note);
+            print::note(&format!("{there} already; it is used, and stays"));
         }
         let done = self.run_one(scenario, (&target, own), interrupts).await;
         // A stream on servers of our own goes with them, where no further run follows.
@@ -298,6 +295,7 @@ impl Session<'_> {
             seed,
             read_back: true,
             own_servers: own,
+            say: print::note,
         };
         let outcome = crate::live::run(
             scenario,
@@ -333,8 +331,8 @@ impl Session<'_> {
         }
         if self.shared {
             notes.push(format!(
-                "others published to stream {} during the run: it stays",
-                target.stream()
+                "others published to {} during the run: it stays",
+                names(target)
             ));
         }
         let cost = stopwatch.stop(seen.summary.totals.published, end.as_nanos());
@@ -349,6 +347,9 @@ impl Session<'_> {
             unfinished: matches!(&outcome, Ok(outcome) if matches!(outcome.ended, Ended::TimeLimit)),
             cost,
             generator: looked.figures,
+            servers: outcome
+                .as_ref()
+                .map_or_else(|_| Vec::new(), |it| it.monitored.clone()),
             objections: looked.objections,
             replay: self.replay(scenario, seed, target),
             notes,
@@ -429,5 +430,23 @@ impl From<LiveError> for Failure {
             | LiveError::RefusedStream { .. } => Self::Usage(error.to_string()),
             other => Self::Surroundings(other.to_string()),
         }
+    }
+}
+
+/// That a stream was there before the run, or several were, in words.
+fn streams_there(target: &Target) -> Option<String> {
+    let mut there = target.streams().iter().filter(|stream| !stream.created);
+    let first = &there.next()?.name;
+    Some(match there.count() {
+        0 => format!("stream {first} is there"),
+        others => format!("stream {first}, with {others} others of the run, is there"),
+    })
+}
+
+/// The streams of a run, in words.
+fn names(target: &Target) -> String {
+    match target.streams() {
+        [one] => format!("stream {}", one.name),
+        several => format!("{} and the other streams of the run", several[0].name),
     }
 }

@@ -97,6 +97,13 @@ fn read_back_note(found: &ReadBack) -> String {
             found.only_counted
         ));
     }
+    if found.false_gaps > 0 {
+        note.push_str(&format!(
+            "; {} batches were told of gaps that are none, as a leader does that stood still (server bug \
+             deposed-leader-speaks)",
+            found.false_gaps
+        ));
+    }
     match findings {
         0 => note.push_str("; this agrees with what publishers were told"),
         1 => note.push_str("; 1 contradiction to what publishers were told"),

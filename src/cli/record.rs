@@ -2,7 +2,7 @@
 //!
 //! Leans on `watch`, `measure` and `report`.
 
-use crate::measure::Generator;
+use crate::measure::{Generator, ServerSeries};
 use crate::report::{Cost, RunLane, RunRecord, World};
 use crate::scenario::Scenario;
 use crate::seed::Seed;
@@ -18,6 +18,7 @@ pub(super) struct Run<'a> {
     pub(super) unfinished: bool,
     pub(super) cost: Cost,
     pub(super) generator: Option<Generator>,
+    pub(super) servers: Vec<ServerSeries>,
     pub(super) objections: Vec<String>,
     pub(super) replay: String,
     pub(super) notes: Vec<String>,
@@ -51,6 +52,7 @@ pub(super) fn record(run: Run<'_>, seen: Seen) -> RunRecord {
         stalls: findings.stalls.into_iter().map(Into::into).collect(),
         cost: run.cost,
         generator: run.generator,
+        servers: run.servers,
         objections: run.objections,
         settings: run.scenario.settings.clone(),
         notes,

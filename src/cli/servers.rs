@@ -2,6 +2,7 @@
 //!
 //! Leans on `live`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Failure;
@@ -18,9 +19,17 @@ pub(super) enum Servers {
     Own {
         /// How many.
         count: u8,
-        /// Those that run now, and what they were configured with.
-        running: Option<(String, LocalServers)>,
+        /// Those that run now, and what they were started with.
+        running: Option<(Needs, LocalServers)>,
     },
+}
+
+/// What a file wants of servers of our own.
+#[derive(PartialEq, Eq)]
+pub(super) struct Needs {
+    config: String,
+    /// Doors before them, with some for these publishers.
+    links: Option<BTreeSet<u32>>,
 }
 
 impl Servers {
@@ -69,10 +78,13 @@ impl Servers {
             Self::Given(urls) => return Ok(urls.clone()),
             Self::Own { count, running } => (*count, running),
         };
-        let extra_config = configuration(settings);
+        let needs = Needs {
+            config: configuration(settings),
+            links: settings.disturbed_links(),
+        };
         match running.take() {
-            Some((config, servers)) if config == extra_config => {
-                let (_, servers) = running.insert((config, servers));
+            Some((given, servers)) if given == needs => {
+                let (_, servers) = running.insert((given, servers));
                 return Ok(servers.urls().to_vec());
             }
             Some((_, others)) => others.stop()?,
@@ -84,14 +96,15 @@ impl Servers {
         })??;
         let options = Options {
             stop: Arc::clone(interrupt.flag()),
-            extra_config: extra_config.clone(),
+            extra_config: needs.config.clone(),
+            links: needs.links.clone(),
             ..Options::new(found.path)
         };
         let started = LocalServers::start(usize::from(count), &options);
         if matches!(started, Err(LiveError::Stopped)) {
             interrupt.check()?;
         }
-        let (_, servers) = running.insert((extra_config, started?));
+        let (_, servers) = running.insert((needs, started?));
         Ok(servers.urls().to_vec())
     }
 

@@ -255,6 +255,7 @@ fn run_one(
         unfinished: outcome.unfinished,
         cost,
         generator: None,
+        servers: Vec::new(),
         objections: Vec::new(),
         replay: replay(job, arguments.lane, &arguments.set),
         notes: sim_notes(&outcome),

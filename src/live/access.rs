@@ -5,7 +5,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use async_nats::ConnectOptions;
+use async_nats::{ConnectOptions, ServerAddr};
 
 /// Where the JetStream API is unless a domain or a prefix says otherwise.
 const API: &str = "$JS.API";
@@ -116,6 +116,49 @@ impl fmt::Debug for Identity {
     }
 }
 
+/// `options` with the credentials in the URLs, which async-nats leaves to its caller.
+pub(super) fn with_credentials(
+    options: ConnectOptions,
+    addresses: &[ServerAddr],
+) -> ConnectOptions {
+    let named = addresses.iter().find_map(|address| {
+        let user = address.username()?;
+        Some((
+            percent_decoded(user),
+            address.password().map(percent_decoded),
+        ))
+    });
+    match named {
+        None => options,
+        Some((user, Some(password))) => options.user_and_password(user, password),
+        Some((token, None)) => options.token(token),
+    }
+}
+
+/// Text from a URL with `%41` and the like as the characters that they stand for.
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        let escaped = tail
+            .get(..2)
+            .filter(|_| *first == b'%')
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match escaped {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &tail[2..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,5 +191,11 @@ mod tests {
         };
         assert!(access.options().is_err());
         assert!(Access::default().options().is_ok());
+    }
+
+    #[test]
+    fn escapes_in_credentials_are_undone() {
+        assert_eq!(percent_decoded("p%40ss%2"), "p@ss%2");
+        assert_eq!(percent_decoded("%zz%C3%A4"), "%zzä");
     }
 }

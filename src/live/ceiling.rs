@@ -10,7 +10,7 @@ use super::fleet::{Ended, Fleet, LiveWorld};
 use super::interrupt::Interrupts;
 use super::sink::Sink;
 use crate::machine::Time;
-use crate::scenario::{Arrival, Publishers, Scenario, Settings};
+use crate::scenario::{Arrival, Publishers, Scenario, Settings, WarmUp};
 use crate::seed::Seed;
 use crate::units::Span;
 use crate::watch::Watch;
@@ -96,14 +96,22 @@ fn at_full_speed(settings: &Settings) -> Settings {
         group.count = u32::try_from(kept.max(1)).unwrap_or(group.count);
         group.arrival = Arrival::Closed;
         group.rate_per_second = None;
+        group.rates.clear();
+        group.burst = 1;
+        group.burst_rate_per_second = None;
+        group.timestamps = None;
+        group.moments = None;
         group.start = Span(Time::ZERO);
         group.stagger = Span(Time::ZERO);
         group.stop = None;
+        group.stop_stagger = Span(Time::ZERO);
+        group.on_for = None;
+        group.off_for = None;
         group.pauses.clear();
         group.batches = 0;
         group.ack_timeout = group.ack_timeout.max(Span(PATIENCE));
     }
-    settings.warm_up = Span(Time::ZERO);
+    settings.warm_up = WarmUp::default();
     settings.time_limit = Span(SPAN);
     settings
 }

@@ -29,7 +29,10 @@ const REMEMBERED: usize = 64;
 
 /// The servers of a run.
 pub(super) struct Cluster<'a> {
+    /// The stream whose leader counts, the first of the run.
     stream: String,
+    /// The other streams of the run.
+    others: Vec<String>,
     /// What subjects of the API begin with.
     api_prefix: String,
     own: Option<&'a LocalServers>,
@@ -62,8 +65,10 @@ impl<'a> Cluster<'a> {
             None => lines.push(target.connector().alike().connect().await?.client),
         }
         let names = own.map_or_else(Vec::new, |own| own.names().to_vec());
+        let others = target.streams().iter().skip(1);
         let cluster = Self {
-            stream: target.stream().to_owned(),
+            stream: target.first_stream().to_owned(),
+            others: others.map(|stream| stream.name.clone()).collect(),
             api_prefix: target.connection().api_prefix.clone(),
             own,
             lines,
@@ -86,6 +91,11 @@ impl<'a> Cluster<'a> {
     /// Who leads, as far as is known.
     pub(super) const fn leader(&self) -> Option<u8> {
         self.leader.get()
+    }
+
+    /// Whether this server may lead one of the streams: of the first is known who leads it.
+    pub(super) fn may_lead(&self, server: u8) -> bool {
+        !self.others.is_empty() || self.leader().is_none_or(|leader| leader == server)
     }
 
     /// Elections heard of so far.
@@ -114,17 +124,22 @@ impl<'a> Cluster<'a> {
         self.number(info["cluster"]["leader"].as_str()?)
     }
 
-    /// Whether all servers are there, somebody leads, and every replica has caught up.
+    /// Whether all servers are there, somebody leads each stream, and every replica has caught up.
     pub(super) async fn is_healthy(&self) -> bool {
         let connected = |line: &Client| line.connection_state() == State::Connected;
         if !self.lines.iter().all(connected) {
             return false;
         }
-        let Some(info) = self.info().await else {
-            return false;
-        };
-        let mut replicas = info["cluster"]["replicas"].as_array().into_iter().flatten();
-        replicas.all(|replica| replica["current"] == true && replica["offline"] != true)
+        for stream in std::iter::once(&self.stream).chain(&self.others) {
+            let Some(info) = self.info_of(stream).await else {
+                return false;
+            };
+            let mut replicas = info["cluster"]["replicas"].as_array().into_iter().flatten();
+            if !replicas.all(|replica| replica["current"] == true && replica["offline"] != true) {
+                return false;
+            }
+        }
+        true
     }
 
     /// Asks the leader of the stream to step down.
@@ -207,7 +222,11 @@ impl<'a> Cluster<'a> {
 
     /// What the leader says of the stream, if there is one and it answers.
     async fn info(&self) -> Option<Value> {
-        let subject = format!("{}.STREAM.INFO.{}", self.api_prefix, self.stream);
+        self.info_of(&self.stream).await
+    }
+
+    async fn info_of(&self, stream: &str) -> Option<Value> {
+        let subject = format!("{}.STREAM.INFO.{stream}", self.api_prefix);
         let is_led = |answer: &Value| answer["cluster"]["leader"].is_string();
         self.first_answer(&subject, is_led).await
     }

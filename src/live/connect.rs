@@ -2,6 +2,8 @@
 //!
 //! Leans on `error`, `client` and async-nats.
 
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,14 +14,19 @@ use async_nats::{
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::access::{Access, Identity};
+use super::access::{Access, Identity, with_credentials};
 use super::clock::Clock;
 use super::error::{LiveError, OLDEST_SERVER, clean, without_credentials};
+use super::links::Links;
 use super::probe::major_minor;
 use crate::client::connection_of_a_publisher;
 
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 const CALL_PATIENCE: Duration = Duration::from_secs(10);
+/// For connections that streams are read back by: async-nats's own choice.
+const READ_BUFFER_BYTES: u16 = u16::MAX;
+/// For those of publishers, which hear little but acks; there may be thousands.
+const READ_BUFFER_BYTES_OF_PUBLISHER: u16 = 8 << 10;
 /// A connection that is down for so long is lost: its client found no server to go on with.
 const LOST_AFTER: Duration = Duration::from_secs(2);
 /// Between two looks at a connection.
@@ -36,6 +43,14 @@ pub struct Connector {
     access: Access,
     shown: String,
     trouble: Arc<Trouble>,
+    detour: Option<Arc<Detour>>,
+}
+
+/// The doors by which publishers get to the servers, where faults of links are about them.
+struct Detour {
+    /// Of publishers with doors of their own, by number.
+    named: BTreeMap<u32, Vec<ServerAddr>>,
+    others: Vec<ServerAddr>,
 }
 
 /// When a connection went down, unless it is up.
@@ -58,23 +73,43 @@ impl Connector {
     /// # Errors
     /// One of them is no URL of a server.
     pub fn new(servers: &[String]) -> Result<Self, LiveError> {
-        let addresses = servers
-            .iter()
-            .map(|server| {
-                server.parse().map_err(|error| LiveError::Unreachable {
-                    servers: without_credentials(std::slice::from_ref(server)),
-                    reason: format!(
-                        "this is no server URL such as nats://127.0.0.1:4222 ({error})"
-                    ),
-                })
-            })
-            .collect::<Result<_, _>>()?;
+        let addresses = servers.iter().map(|server| address(server));
         Ok(Self {
-            addresses,
+            addresses: addresses.collect::<Result<_, _>>()?,
             access: Access::default(),
             shown: without_credentials(servers),
             trouble: Arc::default(),
+            detour: None,
         })
+    }
+
+    /// Lets publishers go by the doors for them, if there are any.
+    ///
+    /// # Errors
+    /// None that a door can give.
+    pub(super) fn by(self, links: Option<&Links>) -> Result<Self, LiveError> {
+        let Some(links) = links else { return Ok(self) };
+        let addresses = |doors: Vec<SocketAddr>| {
+            let doors = doors.iter().map(|door| address(&format!("nats://{door}")));
+            doors.collect::<Result<Vec<_>, _>>()
+        };
+        let named = links.named().map(|number| {
+            let doors = addresses(links.for_publisher(Some(number)))?;
+            Ok((number, doors))
+        });
+        let detour = Detour {
+            named: named.collect::<Result<_, LiveError>>()?,
+            others: addresses(links.for_publisher(None))?,
+        };
+        Ok(Self {
+            detour: Some(Arc::new(detour)),
+            ..self
+        })
+    }
+
+    /// How many file descriptors a connection of a publisher takes here: a door takes two more.
+    pub(super) const fn descriptors(&self) -> u64 {
+        if self.detour.is_some() { 3 } else { 1 }
     }
 
     /// Gets in like this, instead of as the addresses say.
@@ -101,19 +136,37 @@ impl Connector {
     /// # Errors
     /// Nobody answers, it is no NATS server, it refuses the credentials, or it is too old.
     pub async fn connect(&self) -> Result<Connection, LiveError> {
-        self.connect_in_turn(0).await
+        self.connect_to(self.addresses.clone(), READ_BUFFER_BYTES)
+            .await
     }
 
-    /// As [`Connector::connect`]; the `turn`-th of the servers is tried first, and the others in their
-    /// order: publishers spread over the servers as in the simulator.
+    /// As [`Connector::connect`]; for the publisher of this number: the servers are tried in turn, as
+    /// publishers spread over them in the simulator, by the door that is the publisher's.
     ///
     /// # Errors
     /// As [`Connector::connect`].
-    pub async fn connect_in_turn(&self, turn: usize) -> Result<Connection, LiveError> {
+    pub(super) async fn connect_publisher(&self, number: u32) -> Result<Connection, LiveError> {
+        let mut addresses = match &self.detour {
+            Some(detour) => detour.named.get(&number).unwrap_or(&detour.others),
+            None => &self.addresses,
+        }
+        .clone();
+        let first = number as usize % addresses.len().max(1);
+        addresses.rotate_left(first);
+        self.connect_to(addresses, READ_BUFFER_BYTES_OF_PUBLISHER)
+            .await
+    }
+
+    async fn connect_to(
+        &self,
+        addresses: Vec<ServerAddr>,
+        read_bytes: u16,
+    ) -> Result<Connection, LiveError> {
         let (trouble, link) = (Arc::clone(&self.trouble), Arc::<Link>::default());
         let heard = Arc::clone(&link);
         let options = connection_of_a_publisher(self.options()?)
             .connection_timeout(CONNECT_PATIENCE)
+            .read_buffer_capacity(read_bytes)
             .retain_servers_order()
             .request_timeout(Some(CALL_PATIENCE))
             .event_callback(move |event| {
@@ -123,10 +176,7 @@ impl Connector {
                     link.hear(&event);
                 }
             });
-        let all = CONNECT_PATIENCE * u32::try_from(self.addresses.len()).unwrap_or(u32::MAX);
-        let mut addresses = self.addresses.clone();
-        let first = turn % addresses.len().max(1);
-        addresses.rotate_left(first);
+        let all = CONNECT_PATIENCE * u32::try_from(addresses.len()).unwrap_or(u32::MAX);
         let connecting = options.connect(addresses);
         let client = match tokio::time::timeout(all + Duration::from_secs(1), connecting).await {
             Ok(Ok(client)) => client,
@@ -221,6 +271,14 @@ pub struct Connection {
 }
 
 impl Connection {
+    /// The same connection for one more publisher: unanswered JetStream publishes are counted apart.
+    pub(super) fn shared(&self) -> Self {
+        Self {
+            jetstream: jetstream::with_prefix(self.client.clone(), &self.api_prefix),
+            ..self.clone()
+        }
+    }
+
     /// Whether the server survives a ping before the first reply of a batch: from 2.15 on.
     pub fn takes_early_pings(&self) -> bool {
         major_minor(&self.version).is_some_and(|version| version >= (2, 15))
@@ -379,44 +437,12 @@ impl Trouble {
     }
 }
 
-/// `options` with the credentials in the URLs, which async-nats leaves to its caller.
-fn with_credentials(options: ConnectOptions, addresses: &[ServerAddr]) -> ConnectOptions {
-    let named = addresses.iter().find_map(|address| {
-        let user = address.username()?;
-        Some((
-            percent_decoded(user),
-            address.password().map(percent_decoded),
-        ))
-    });
-    match named {
-        None => options,
-        Some((user, Some(password))) => options.user_and_password(user, password),
-        Some((token, None)) => options.token(token),
-    }
-}
-
-/// Text from a URL with `%41` and the like as the characters that they stand for.
-fn percent_decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, tail)) = rest.split_first() {
-        let escaped = tail
-            .get(..2)
-            .filter(|_| *first == b'%')
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        match escaped {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &tail[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+/// A server of this URL.
+fn address(server: &str) -> Result<ServerAddr, LiveError> {
+    server.parse().map_err(|error| LiveError::Unreachable {
+        servers: without_credentials(&[server.to_owned()]),
+        reason: format!("this is no server URL such as nats://127.0.0.1:4222 ({error})"),
+    })
 }
 
 fn describe(error: &ConnectError) -> String {
@@ -436,12 +462,6 @@ fn is_of_the_network(error: &ConnectError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn escapes_in_credentials_are_undone() {
-        assert_eq!(percent_decoded("p%40ss%2"), "p@ss%2");
-        assert_eq!(percent_decoded("%zz%C3%A4"), "%zzä");
-    }
 
     #[test]
     fn what_is_no_url_is_refused_without_its_credentials() {

@@ -82,12 +82,16 @@ pub enum LiveError {
         /// The first difference.
         difference: String,
     },
-    /// The stream of the run could not be removed.
-    #[error("stream {stream} may still be there; remove it by hand: {reason}")]
+    /// Streams of the run could not be removed.
+    #[error(
+        "{} may still be there; remove {} by hand: {reason}",
+        named(streams),
+        it_or_them(streams)
+    )]
     Remains {
-        /// Its name.
-        stream: String,
-        /// Why it was not removed.
+        /// Their names.
+        streams: Vec<String>,
+        /// Why the first was not removed.
         reason: String,
     },
     /// The server does not make the stream that the file describes.
@@ -166,6 +170,19 @@ impl LiveError {
     }
 }
 
+fn named(streams: &[String]) -> String {
+    let word = if streams.len() == 1 {
+        "stream"
+    } else {
+        "streams"
+    };
+    format!("{word} {}", streams.join(", "))
+}
+
+const fn it_or_them(streams: &[String]) -> &'static str {
+    if streams.len() == 1 { "it" } else { "them" }
+}
+
 fn in_brackets(code: u64) -> String {
     match code {
         0 => String::new(),
@@ -232,6 +249,23 @@ mod tests {
         assert_eq!(
             silent.to_string(),
             "no JetStream answers at nats://127.0.0.1:4222 within 10 s (reading the stream)"
+        );
+    }
+
+    #[test]
+    fn every_stream_that_remains_is_named() {
+        let remains = |names: &[&str]| {
+            let streams = names.iter().map(|name| (*name).to_owned()).collect();
+            let reason = "no".to_owned();
+            LiveError::Remains { streams, reason }.to_string()
+        };
+        assert_eq!(
+            remains(&["A"]),
+            "stream A may still be there; remove it by hand: no"
+        );
+        assert_eq!(
+            remains(&["A", "B"]),
+            "streams A, B may still be there; remove them by hand: no"
         );
     }
 

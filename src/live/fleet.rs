@@ -1,4 +1,4 @@
-//! Many publishers at once on one thread, each with a connection of its own.
+//! Many publishers at once on one thread, with a connection each or on some that they share.
 //!
 //! All publishers are polled by one task, beside the tasks of their connections; a publisher costs
 //! no task, and a message no allocation, timer or channel beyond those of its client. Leans on
@@ -21,7 +21,7 @@ use super::interrupt::Interrupts;
 use crate::client::{BatchEnd, Witness};
 use crate::event::{BatchNumber, Event, Observer, PublisherId};
 use crate::load::{
-    ClientCode, MessageMaker, PayloadContent, Plan, Runner, Timed, World, publisher_settings,
+    ClientCode, MessageMaker, MessagesOfRun, Plan, Runner, Timed, World, publisher_settings,
 };
 use crate::machine::Time;
 use crate::measure::{Generator, LateStarts, LatencyHistogram, Spent, latency_histogram};
@@ -93,6 +93,8 @@ pub(super) struct LiveWorld<'o> {
     stopped: Cell<Option<Time>>,
     stopping: Notify,
     alarms: Alarms,
+    /// Tells the user what is waited for.
+    say: fn(&str),
 }
 
 impl<'o> LiveWorld<'o> {
@@ -113,7 +115,19 @@ impl<'o> LiveWorld<'o> {
             stopped: Cell::new(None),
             stopping: Notify::new(),
             alarms: Alarms::default(),
+            say: |_| {},
         }
+    }
+
+    /// Tells the user by `say` what is waited for.
+    #[must_use]
+    pub(super) fn saying(self, say: fn(&str)) -> Self {
+        Self { say, ..self }
+    }
+
+    /// Tells the user what is waited for.
+    pub(super) fn say(&self, what: &str) {
+        (self.say)(what);
     }
 
     /// Its clock.
@@ -124,6 +138,11 @@ impl<'o> LiveWorld<'o> {
     /// What the publishers have said so far.
     pub(super) fn claims(&self) -> std::cell::Ref<'_, Claims> {
         self.claims.borrow()
+    }
+
+    /// A leader stands still from now on.
+    pub(super) fn leader_stands_still(&self) {
+        self.claims.borrow_mut().leader_stands_still();
     }
 
     /// Messages sent so far.
@@ -225,7 +244,7 @@ struct Member {
 }
 
 impl Fleet {
-    /// Opens a connection for each publisher of the file; `run` names the run in payloads.
+    /// Opens the connections of the publishers of the file; `run` names the run in payloads.
     ///
     /// # Errors
     /// A connection cannot be opened, or the file asks for a header that cannot be sent.
@@ -236,37 +255,37 @@ impl Fleet {
         run: u64,
         connector: &Connector,
     ) -> Result<Self, LiveError> {
-        let count = settings
-            .publishers
-            .iter()
-            .map(|group| u64::from(group.count));
-        make_room_for_connections(count.sum())?;
+        let connections = settings.connections();
+        make_room_for_connections(connections, connector.descriptors())?;
         let groups = (0..).zip(&settings.publishers);
         let group_of = groups.flat_map(|(index, group)| (0..group.count).map(move |_| index));
-        let content = PayloadContent::new(run);
-        let members = stream::iter(Plan::all(settings, seed).zip(group_of))
-            .map(|((plan, group), index)| {
-                let content = content.clone();
-                async move {
-                    let maker = MessageMaker::new(group, plan.publisher().0, run, content)
-                        .map_err(|message| LiveError::Scenario {
-                            file: file.to_owned(),
-                            message,
-                        })?;
-                    let turn = plan.publisher().0 as usize;
-                    Ok(Member {
-                        connection: connector.connect_in_turn(turn).await?,
-                        plan,
-                        maker,
-                        group: index,
-                    })
-                }
-            })
+        let messages = MessagesOfRun::new(settings, run);
+        let connections: Vec<_> = stream::iter(0..connections as u32)
+            .map(|number| connector.connect_publisher(number))
             .buffered(CONNECTING)
             .try_collect()
             .await?;
+        let members = Plan::all(settings, seed)
+            .zip(group_of)
+            .zip(connections.iter().cycle());
+        let members = members.map(|(((plan, group), index), connection)| {
+            let publisher = plan.publisher().0;
+            let maker =
+                MessageMaker::new(group, publisher, messages.clone()).map_err(|message| {
+                    LiveError::Scenario {
+                        file: file.to_owned(),
+                        message,
+                    }
+                })?;
+            Ok(Member {
+                connection: connection.shared(),
+                plan,
+                maker,
+                group: index,
+            })
+        });
         Ok(Self {
-            members,
+            members: members.collect::<Result<_, LiveError>>()?,
             time_limit: settings.time_limit.0,
         })
     }
@@ -357,6 +376,12 @@ async fn supervise(
         () = &mut publishing => return (Ended::Complete, false),
     };
     world.stop();
+    if matches!(ended, Ended::Signal(_)) {
+        let seconds = GRACE.as_secs();
+        world.say(&format!(
+            "waiting up to {seconds} s for publishers to end their batches; another signal ends the run at once"
+        ));
+    }
     tokio::select! {
         biased;
         signal = interrupts.next() => (Ended::Signal(signal), true),
@@ -365,10 +390,10 @@ async fn supervise(
     }
 }
 
-/// Each connection takes a file descriptor; the soft limit may be raised to the hard one.
-fn make_room_for_connections(count: u64) -> Result<(), LiveError> {
+/// Each connection takes so many file descriptors; the soft limit may be raised to the hard one.
+fn make_room_for_connections(count: u64, descriptors: u64) -> Result<(), LiveError> {
     use rustix::process::{Resource, getrlimit, setrlimit};
-    let wanted = count + OTHER_DESCRIPTORS;
+    let wanted = count * descriptors + OTHER_DESCRIPTORS;
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= wanted) {
         return Ok(());
@@ -381,9 +406,10 @@ fn make_room_for_connections(count: u64) -> Result<(), LiveError> {
         return Ok(());
     }
     Err(LiveError::system(
-        format!("{count} publishers need as many connections"),
+        format!("the publishers need {count} connections"),
         format!(
-            "this process may open {} files; raise the limit (ulimit -n)",
+            "this process may open {} files; raise the limit (ulimit -n), or let publishers share \
+             connections (live.connections)",
             limit.current.unwrap_or(0)
         ),
     ))

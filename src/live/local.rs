@@ -1,28 +1,27 @@
 //! Servers of our own: one nats-server, or a cluster of three, on 127.0.0.1 and in a temporary
 //! folder.
 //!
-//! They never outlive us: each runs under a guard, see `node`. Leans on `node` and `probe`.
+//! They never outlive us: each runs under a guard, see `node`. Leans on `plan`, `node` and `links`.
 
-use std::fmt::Write as _;
+use std::collections::BTreeSet;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use serde_json::json;
 use tempfile::TempDir;
 
 use super::clock::Clock;
+use super::connect::Connector;
 use super::error::LiveError;
+use super::links::Links;
+use super::monitor::Monitored;
 use super::node::Node;
-use super::probe::Probe;
+use super::plan::Plan;
 
 /// Ports are probed and then used; between the two somebody else may take one.
 const PORT_ATTEMPTS: u32 = 5;
-/// Longest wait for one step of a probe.
-const PROBE_PATIENCE: Duration = Duration::from_secs(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Between two looks at whether servers still live, while they are used.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
@@ -40,6 +39,9 @@ pub struct Options {
     pub patience: Duration,
     /// Client ports to try first, one for each server; empty: any free ones.
     pub ports: Vec<u16>,
+    /// Doors before the servers, so that links and routes can be disturbed; with doors of their own
+    /// for the publishers of these numbers. `None`: no doors.
+    pub links: Option<BTreeSet<u32>>,
     /// Set from outside, at any time: give up starting.
     pub stop: Arc<AtomicBool>,
 }
@@ -52,6 +54,7 @@ impl Options {
             extra_config: String::new(),
             patience: Duration::from_secs(30),
             ports: Vec::new(),
+            links: None,
             stop: Arc::default(),
         }
     }
@@ -63,6 +66,8 @@ pub struct LocalServers {
     nodes: Vec<Node>,
     urls: Vec<String>,
     names: Vec<String>,
+    monitors: Vec<String>,
+    links: Option<Box<Links>>,
     directory: Option<TempDir>,
 }
 
@@ -86,9 +91,17 @@ impl LocalServers {
         }
     }
 
-    /// Client URLs, one for each server.
+    /// Client URLs, one for each server; with doors those that no fault of links is about.
     pub fn urls(&self) -> &[String] {
         &self.urls
+    }
+
+    /// Leads publishers by the doors before the servers, if there are any.
+    ///
+    /// # Errors
+    /// None that servers of ours can give.
+    pub fn lead(&self, connector: Connector) -> Result<Connector, LiveError> {
+        connector.by(self.links())
     }
 
     /// Process ids of the servers.
@@ -124,6 +137,20 @@ impl LocalServers {
     /// What the servers call themselves, by number from 0.
     pub(super) fn names(&self) -> &[String] {
         &self.names
+    }
+
+    /// The servers with their monitoring ports.
+    pub(super) fn monitored(&self) -> impl Iterator<Item = Monitored> + '_ {
+        let numbered = self.monitors.iter().enumerate();
+        numbered.map(|(number, url)| Monitored {
+            name: Some(format!("server {number}")),
+            url: url.clone(),
+        })
+    }
+
+    /// The doors before them, if there are any.
+    pub(super) fn links(&self) -> Option<&Links> {
+        self.links.as_deref()
     }
 
     /// How many servers there are.
@@ -176,13 +203,16 @@ impl LocalServers {
             nodes: Vec::with_capacity(count),
             urls: plan.urls(),
             names: (0..count).map(|index| plan.name(index)).collect(),
+            monitors: plan.monitors(),
+            links: None,
             directory: Some(directory),
         };
         for index in 0..count {
-            let node = Node::spawn(&options.binary, plan.node(index), &plan.root)?;
+            let node = Node::spawn(&options.binary, plan.node(index), plan.root())?;
             servers.nodes.push(node);
         }
         servers.wait_ready(&plan, options)?;
+        servers.links = plan.into_links().map(Box::new);
         Ok(servers)
     }
 
@@ -261,123 +291,4 @@ impl From<LiveError> for StartError {
     fn from(error: LiveError) -> Self {
         Self::Other(error)
     }
-}
-
-/// Names, ports and folders of servers that are to be started.
-struct Plan {
-    root: PathBuf,
-    unique: String,
-    client_ports: Vec<u16>,
-    route_ports: Vec<u16>,
-}
-
-impl Plan {
-    fn new(count: usize, options: &Options, ports: &[u16], root: &Path) -> Result<Self, LiveError> {
-        let free = free_ports(2 * count)
-            .map_err(|error| LiveError::system("no free port on 127.0.0.1", error))?;
-        let (client_ports, route_ports) = free.split_at(count);
-        let mut client_ports = client_ports.to_vec();
-        for (port, preferred) in client_ports.iter_mut().zip(ports) {
-            *port = *preferred;
-        }
-        let unique = root
-            .file_name()
-            .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        let plan = Self {
-            root: root.to_owned(),
-            unique,
-            client_ports,
-            route_ports: route_ports.to_vec(),
-        };
-        for index in 0..count {
-            plan.write_config(index, &options.extra_config)
-                .map_err(|error| LiveError::system("cannot write a server configuration", error))?;
-        }
-        Ok(plan)
-    }
-
-    fn node(&self, index: usize) -> PathBuf {
-        self.root.join(format!("n{index}"))
-    }
-
-    /// Nobody else's server has this name, so an answer under it is an answer of ours.
-    fn name(&self, index: usize) -> String {
-        format!("{}-n{index}", self.unique)
-    }
-
-    fn urls(&self) -> Vec<String> {
-        let ports = self.client_ports.iter();
-        ports
-            .map(|port| format!("nats://127.0.0.1:{port}"))
-            .collect()
-    }
-
-    fn write_config(&self, index: usize, extra: &str) -> std::io::Result<()> {
-        let mut text = format!(
-            "server_name: \"{}\"\nlisten: \"127.0.0.1:{}\"\n",
-            self.name(index),
-            self.client_ports[index]
-        );
-        if self.client_ports.len() > 1 {
-            let routes: Vec<_> = self
-                .route_ports
-                .iter()
-                .map(|port| format!("\"nats://127.0.0.1:{port}\""))
-                .collect();
-            let routes = routes.join(", ");
-            let _ = writeln!(
-                text,
-                "cluster {{ name: \"{}\", listen: \"127.0.0.1:{}\", no_advertise: true, routes: [{routes}] }}",
-                self.unique, self.route_ports[index]
-            );
-        }
-        text.push_str(extra);
-        text.push('\n');
-        fs::create_dir(self.node(index))?;
-        fs::write(self.node(index).join("server.conf"), text)
-    }
-
-    /// Asks every server who it is, and the first for a stream that needs all of them.
-    fn is_ready(&self) -> Result<(), String> {
-        let mut first = None;
-        for (index, port) in self.client_ports.iter().enumerate() {
-            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
-            let probe = Probe::connect(address, PROBE_PATIENCE)?;
-            if probe.server_name() != self.name(index) {
-                return Err(format!("somebody else answers at {address}"));
-            }
-            first.get_or_insert(probe);
-        }
-        let Some(mut probe) = first else {
-            return Ok(());
-        };
-        if self.client_ports.len() == 1 {
-            return accepted(&probe.request("$JS.API.INFO", &json!({}))?);
-        }
-        const NAME: &str = "TIDEGATE_READY";
-        let config = json!({
-            "name": NAME, "subjects": [NAME], "storage": "memory",
-            "num_replicas": self.client_ports.len(),
-        });
-        accepted(&probe.request(&format!("$JS.API.STREAM.CREATE.{NAME}"), &config)?)?;
-        accepted(&probe.request(&format!("$JS.API.STREAM.DELETE.{NAME}"), &json!({}))?)
-    }
-}
-
-fn accepted(answer: &serde_json::Value) -> Result<(), String> {
-    match answer["error"]["description"].as_str() {
-        Some(description) => Err(super::error::clean(description)),
-        None => Ok(()),
-    }
-}
-
-/// Ports that were free a moment ago, all different.
-fn free_ports(count: usize) -> std::io::Result<Vec<u16>> {
-    let listeners = (0..count)
-        .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
-        .collect::<std::io::Result<Vec<_>>>()?;
-    listeners
-        .iter()
-        .map(|listener| Ok(listener.local_addr()?.port()))
-        .collect()
 }

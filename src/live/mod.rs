@@ -1,8 +1,9 @@
 //! The live world: the same files, run with real clients against real servers.
 //!
-//! `access` says how to get in, `fetch` finds a nats-server, `local` runs some, each a `node`, `target`
+//! `access` says how to get in, `fetch` finds a nats-server, `local` runs some by a `plan`, each a `node`,
+//! behind `links` of doors (`door`) where those are to be disturbed, `target`
 //! makes the stream, `fleet` publishes, `probes` ask the API meanwhile, `chaos` makes faults in the
-//! `cluster`, `reading` reads back and `verify` compares. `ceiling` runs the
+//! `cluster`, `monitor` asks servers about themselves (`told` reads their answers), `reading` reads back and `verify` compares. `ceiling` runs the
 //! fleet against the `sink`, to tell what the generator can do at the most. Leans on `load`, `client`, `scenario` and `event`. It and `sim` never see
 //! each other.
 
@@ -15,12 +16,16 @@ mod clock;
 mod cluster;
 mod configuration;
 mod connect;
+mod door;
 mod error;
 mod fetch;
 mod fleet;
 mod interrupt;
+mod links;
 mod local;
+mod monitor;
 mod node;
+mod plan;
 mod probe;
 mod probes;
 mod readback;
@@ -29,6 +34,7 @@ mod run;
 mod sequences;
 mod sink;
 mod target;
+mod told;
 mod verify;
 
 pub use access::{Access, Identity};
@@ -44,4 +50,5 @@ pub use interrupt::{Interrupts, hangup_counts};
 pub use local::{LocalServers, Options};
 pub use run::{LiveOutcome, RunOptions, run};
 pub use target::Target;
+pub use told::{Answers, lag_of};
 pub use verify::{Finding, ReadBack};

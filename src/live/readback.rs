@@ -1,59 +1,54 @@
-//! Reads the stream back after a run and hands each message to the comparison.
+//! Reads the streams back after a run and hands each message to the comparison.
 //!
 //! Everything from the last sequence before the run to the end is read; no more than a few thousand
 //! messages are held at a time. Leans on `reading`, `verify`, `target` and the payloads of `load`.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::json;
 
 use super::error::LiveError;
 use super::fleet::LiveWorld;
 use super::reading::{Reading, Stored};
-use super::target::Target;
+use super::target::{Target, TargetStream};
 use super::verify::{Allowances, ReadBack, Reader};
 use crate::client::Witness;
 use crate::event::{Event, PublisherId};
 use crate::load::{IDENTIFIED_BYTES, PayloadContent};
 use crate::nats::header::{MESSAGE_ID, ROLLUP, TTL};
 use crate::nats::{BatchSequence, StreamSequence};
-use crate::scenario::{Discard, PayloadSize, Publishers, Settings, StreamSettings};
+use crate::scenario::{Discard, Publishers, Settings, StreamSettings};
 
-/// Messages that are still on their way when publishers give up may come later: the end of the
-/// stream is looked at again, at most so often.
-const ROUNDS: u32 = 5;
+/// Messages that are still on their way when publishers give up may come later: the ends of the streams are
+/// looked at again until they stay where they are for so long, and at most so often.
+const STABLE: Duration = Duration::from_millis(300);
+const ROUNDS: u32 = 20;
 
-/// Reads back what the run left in the stream of `target`, and tells each message as an event of
+/// Reads back what the run left in the streams of `target`, and tells each message as an event of
 /// the moment it is read. Probes had `probed` messages stored, which are passed over.
 ///
 /// # Errors
-/// The stream cannot be read.
+/// A stream cannot be read.
 pub(super) async fn read_back(
     target: &Target,
     settings: &Settings,
     content: &PayloadContent,
     (world, probed): (&LiveWorld<'_>, u64),
 ) -> Result<ReadBack, LiveError> {
-    let shorts = Shorts::new(&settings.publishers);
+    let shorts = Shorts::new(&settings.publishers, settings.stream.count);
     let mut reader = Reader::default();
-    let mut reading = Reading::new(target);
-    let mut read_to = target.last_sequence();
-    for _ in 0..ROUNDS {
-        let end = last_sequence(target).await?;
-        if end <= read_to {
-            break;
-        }
-        let mut take = |message: &Stored| match settings.is_of_probe(&message.subject) {
-            true => reader.of_probe(),
-            false => take(message, content, &shorts, &mut reader, world),
-        };
-        reading.range(read_to + 1, end, &mut take).await?;
-        read_to = end;
-    }
+    let streams = target.streams().iter();
+    let mut ends: Vec<_> = streams.map(|stream| End::new(target, stream)).collect();
+    let mut take = |message: &Stored| match settings.is_of_probe(&message.subject) {
+        true => reader.of_probe(),
+        false => take(message, content, &shorts, &mut reader, world),
+    };
+    let is_stable = read_to_the_end(&mut ends, &mut take).await?;
+    let between: u64 = ends.iter().map(End::between).sum();
     let claims = world.claims();
     // Probes delete and purge what they published, and nothing else.
     let gone = probed.saturating_sub(reader.probes());
-    let between = read_to.saturating_sub(target.last_sequence());
     let mut result = reader.finish(
         &claims,
         &shorts.expected(&claims),
@@ -65,11 +60,65 @@ pub(super) async fn read_back(
         // somebody else may write to a stream that is not ours
         result.complete = result.foreign == 0;
     }
+    result.complete &= is_stable;
     Ok(result)
 }
 
-async fn last_sequence(target: &Target) -> Result<u64, LiveError> {
-    let info = format!("STREAM.INFO.{}", target.stream());
+/// Reads what came into the streams since the run began, until nothing more comes; whether that is so.
+async fn read_to_the_end(
+    ends: &mut [End<'_>],
+    take: &mut impl FnMut(&Stored),
+) -> Result<bool, LiveError> {
+    for _ in 0..ROUNDS {
+        let mut has_more = false;
+        for end in &mut *ends {
+            has_more |= end.read_on(take).await?;
+        }
+        if !has_more {
+            return Ok(true);
+        }
+        tokio::time::sleep(STABLE).await;
+    }
+    Ok(false)
+}
+
+/// How far one stream was read.
+struct End<'a> {
+    target: &'a Target,
+    stream: &'a TargetStream,
+    reading: Reading<'a>,
+    read_to: u64,
+}
+
+impl<'a> End<'a> {
+    const fn new(target: &'a Target, stream: &'a TargetStream) -> Self {
+        Self {
+            target,
+            stream,
+            reading: Reading::new(target, stream.name.as_str()),
+            read_to: stream.last_sequence,
+        }
+    }
+
+    /// Reads on to where the stream ends now; whether there was more.
+    async fn read_on(&mut self, take: &mut impl FnMut(&Stored)) -> Result<bool, LiveError> {
+        let end = last_sequence(self.target, &self.stream.name).await?;
+        if end <= self.read_to {
+            return Ok(false);
+        }
+        self.reading.range(self.read_to + 1, end, take).await?;
+        self.read_to = end;
+        Ok(true)
+    }
+
+    /// Sequences since the run began.
+    const fn between(&self) -> u64 {
+        self.read_to.saturating_sub(self.stream.last_sequence)
+    }
+}
+
+async fn last_sequence(target: &Target, stream: &str) -> Result<u64, LiveError> {
+    let info = format!("STREAM.INFO.{stream}");
     let connection = target.connection();
     let answer = connection
         .call("reading the stream", &info, &json!({}))
@@ -114,7 +163,7 @@ struct Shorts {
 }
 
 impl Shorts {
-    fn new(groups: &[Publishers]) -> Self {
+    fn new(groups: &[Publishers], streams: u32) -> Self {
         let mut shorts = Self {
             buckets: BTreeMap::new(),
             publishers: BTreeMap::new(),
@@ -124,14 +173,10 @@ impl Shorts {
             .flat_map(|group| std::iter::repeat_n(group, group.count as usize));
         let mut next = 0;
         for (publisher, group) in (0..).zip(members) {
-            let smallest = match group.payload {
-                PayloadSize::Fixed(bytes) => bytes.0,
-                PayloadSize::Range(range) => range.min.0,
-            };
-            if smallest >= u64::from(IDENTIFIED_BYTES) {
+            if group.payload.smallest().0 >= u64::from(IDENTIFIED_BYTES) {
                 continue;
             }
-            let names = group.subjects_of(publisher).names;
+            let names = group.subjects_of(publisher, streams).names;
             let shared = names.iter().find_map(|name| shorts.buckets.get(name));
             let bucket = shared.copied().unwrap_or_else(|| {
                 next += 1;

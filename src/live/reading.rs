@@ -57,14 +57,17 @@ enum Way {
 /// Reads ranges of one stream.
 pub(super) struct Reading<'a> {
     target: &'a Target,
+    stream: &'a str,
     way: Way,
     turn: u32,
 }
 
 impl<'a> Reading<'a> {
-    pub(super) const fn new(target: &'a Target) -> Self {
+    /// A reading of `stream` at the servers of `target`.
+    pub(super) const fn new(target: &'a Target, stream: &'a str) -> Self {
         Self {
             target,
+            stream,
             way: Way::Consumer,
             turn: 0,
         }
@@ -87,7 +90,7 @@ impl<'a> Reading<'a> {
             }
             self.way = Way::Direct;
         }
-        let info = format!("STREAM.INFO.{}", self.target.stream());
+        let info = format!("STREAM.INFO.{}", self.stream);
         let connection = self.target.connection();
         let info = connection.call(CALL, &info, &json!({})).await?;
         // Before the first message there may be a long nothing.
@@ -112,7 +115,7 @@ impl<'a> Reading<'a> {
                     },
                     ..OrderedConfig::default()
                 },
-                self.target.stream(),
+                self.stream,
             )
             .await;
         match created {
@@ -164,7 +167,7 @@ impl<'a> Reading<'a> {
         let mut next = from;
         while next <= to {
             let get = jetstream
-                .get_batch(self.target.stream(), MESSAGES_PER_GET)
+                .get_batch(self.stream, MESSAGES_PER_GET)
                 .sequence(next)
                 .max_bytes(BYTES_PER_GET);
             let Ok(mut messages) = get.send().await else {
@@ -199,7 +202,7 @@ impl<'a> Reading<'a> {
         take: &mut impl FnMut(&Stored),
     ) -> Result<(), LiveError> {
         let jetstream = &self.target.connection().jetstream;
-        let log = jetstream.get_stream_no_info(self.target.stream()).await;
+        let log = jetstream.get_stream_no_info(self.stream).await;
         let log = log.map_err(|error| failed(&error))?;
         let get = async |sequence| (sequence, log.get_raw_message(sequence).await);
         let mut answers = stream::iter(from..=to).map(get).buffered(CALLS_AT_A_TIME);
@@ -210,7 +213,7 @@ impl<'a> Reading<'a> {
                     RawMessageErrorKind::NoMessageFound => {}
                     // Asked again for the server's own words.
                     RawMessageErrorKind::JetStream(_) => {
-                        let get = format!("STREAM.MSG.GET.{}", self.target.stream());
+                        let get = format!("STREAM.MSG.GET.{}", self.stream);
                         let sequence = json!({ "seq": sequence });
                         let again = self.target.connection().call(CALL, &get, &sequence).await;
                         return Err(again.err().unwrap_or_else(|| failed(&error)));

@@ -12,6 +12,7 @@ use super::error::LiveError;
 use super::fleet::{Ended, Fleet, LiveWorld, Published, PublisherFailure};
 use super::interrupt::Interrupts;
 use super::local::LocalServers;
+use super::monitor::{Monitor, Monitored};
 use super::probes::Probes;
 use super::readback::read_back;
 use super::target::Target;
@@ -20,8 +21,8 @@ use crate::client::Witness;
 use crate::event::Observer;
 use crate::load::PayloadContent;
 use crate::machine::Time;
-use crate::measure::Generator;
-use crate::scenario::Scenario;
+use crate::measure::{Generator, ServerSeries};
+use crate::scenario::{LiveSettings, Scenario};
 use crate::seed::Seed;
 
 /// So long may publishers go on without a server: one that restarts is back by then.
@@ -36,6 +37,8 @@ pub struct RunOptions<'a> {
     pub read_back: bool,
     /// The servers, if they are our own: their death ends the run.
     pub own_servers: Option<&'a LocalServers>,
+    /// Tells the user what is waited for.
+    pub say: fn(&str),
 }
 
 impl RunOptions<'_> {
@@ -61,6 +64,8 @@ pub struct LiveOutcome {
     pub published_until: Time,
     /// What the generator took and had left; `None` when it did not come to publish.
     pub generator: Option<Generator>,
+    /// What the servers said of themselves while it went on.
+    pub monitored: Vec<ServerSeries>,
     /// What a reader of the result should know.
     pub notes: Vec<String>,
     /// Publishers that an error ended.
@@ -146,7 +151,7 @@ async fn play(
         .iter_mut()
         .map(|observer| &mut **observer as _)
         .collect();
-    let world = LiveWorld::new(settings, &mut observers);
+    let world = LiveWorld::new(settings, &mut observers).saying(options.say);
     let lost = async {
         tokio::select! {
             biased;
@@ -157,6 +162,13 @@ async fn play(
     let chaos = cluster
         .as_ref()
         .map(|cluster| Chaos::new(&settings.faults, cluster, &world));
+    let live = settings.live.clone().unwrap_or_default();
+    let monitor = Monitor::start(
+        monitored(&live, options.own_servers),
+        target.first_stream().to_owned(),
+        Duration::from_nanos(live.monitor_every.0.as_nanos()),
+        world.clock(),
+    );
     let publishing = fleet.run(settings, &world, lost, interrupts);
     let is_whole = |published: &Published| published.is_whole();
     let (published, probed) = tokio::select! {
@@ -169,6 +181,7 @@ async fn play(
     }
     let mut ended = published.ended;
     let published_until = world.now();
+    let monitored = monitor.map_or_else(Vec::new, Monitor::finish);
     let generator = Some(world.generator(published.spent));
     if let Some(chaos) = chaos.as_ref().filter(|_| !published.hurried) {
         tokio::select! {
@@ -176,6 +189,7 @@ async fn play(
             signal = interrupts.next() => return Ok(LiveOutcome {
                 published_until,
                 generator,
+                monitored,
                 failures: published.failures,
                 ..cut_short(target, signal)
             }),
@@ -183,25 +197,48 @@ async fn play(
         }
     }
     let mut found = None;
+    let mut unread = None;
     if options.read_back && !published.hurried {
         let content = PayloadContent::new(run);
         tokio::select! {
             biased;
             signal = interrupts.next() => ended = Ended::Signal(signal),
-            result = read_back(target, settings, &content, (&world, probed)) => found = Some(result?),
+            result = read_back(target, settings, &content, (&world, probed)) => match result {
+                Ok(result) => found = Some(result),
+                // Who broke the run off knows that it is partial; what was measured stands.
+                Err(error) if matches!(ended, Ended::Signal(_)) => unread = Some(error),
+                Err(error) => return Err(error),
+            },
             gone = options.servers_gone() => return Err(gone),
             lost = target.connection().lost() => return Err(lost),
         }
     }
+    let mut notes = chaos.map_or_else(Vec::new, Chaos::into_notes);
+    notes.extend(unread.map(|error| format!("the stream was not read back: {error}")));
     Ok(LiveOutcome {
         ended,
         failures: published.failures,
         published_until,
         generator,
+        monitored,
         read_back: found,
-        notes: chaos.map_or_else(Vec::new, Chaos::into_notes),
+        notes,
         ..cut_short(target, 0)
     })
+}
+
+/// The servers that are asked about themselves: our own, or those that the file names.
+fn monitored(live: &LiveSettings, own: Option<&LocalServers>) -> Vec<Monitored> {
+    match own {
+        Some(own) => own.monitored().collect(),
+        None => {
+            let named = live.monitor.iter().map(|url| Monitored {
+                name: None,
+                url: url.clone(),
+            });
+            named.collect()
+        }
+    }
 }
 
 /// A run with replicas or faults needs to know who leads.
@@ -234,6 +271,7 @@ fn cut_short(target: &Target, signal: u8) -> LiveOutcome {
         servers: target.connector().shown().to_owned(),
         published_until: Time::ZERO,
         generator: None,
+        monitored: Vec::new(),
         notes: Vec::new(),
         failures: Vec::new(),
         read_back: None,

@@ -1,7 +1,9 @@
-//! The stream under test: made as the file says, used if it is there already, removed if it is ours.
+//! The streams under test: made as the file says, used if they are there already, removed if they are
+//! ours.
 //!
 //! Leans on `connect` and on the stream settings of `scenario`.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -13,7 +15,7 @@ use super::interrupt::Interrupts;
 use crate::nats::error_code::ErrorCode;
 use crate::scenario::{Discard, Storage, StreamSettings};
 
-/// After a signal: longest wait for the answer that says whether there is a stream to remove.
+/// After a signal: longest wait for the answer that says whether there is one more stream to remove.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// In words, for errors.
@@ -21,35 +23,51 @@ const CREATING: &str = "creating the stream";
 /// A server that is alone keeps one copy (JSStreamReplicasNotSupportedErr).
 const NO_REPLICAS: u64 = 10_074;
 
-/// Servers and a stream, ready for a run.
+/// Servers and streams, ready for a run.
 pub struct Target {
     connector: Connector,
     connection: Connection,
-    stream: String,
-    created: bool,
-    last_sequence: u64,
+    streams: Vec<TargetStream>,
+}
+
+/// One stream of a run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TargetStream {
+    /// Its name.
+    pub name: String,
+    /// Whether this run made it.
+    pub created: bool,
+    /// Last stream sequence before the run.
+    pub last_sequence: u64,
 }
 
 impl Target {
-    /// Connects to one of `servers` and makes the stream, or takes one that is as `settings` say.
+    /// Connects to one of `servers` and makes these streams, or takes those that are there like that.
     ///
     /// # Errors
     /// No server answers, it is too old, JetStream is off, a permission is missing, or a stream of
-    /// this name exists and is another one.
-    pub async fn prepare(servers: &[String], settings: &StreamSettings) -> Result<Self, LiveError> {
+    /// such a name exists and is another one.
+    pub async fn prepare(
+        servers: &[String],
+        streams: &[StreamSettings],
+    ) -> Result<Self, LiveError> {
         let connector = Connector::new(servers)?;
         let connection = connector.connect().await?;
-        Self::make(connector, connection, settings).await
+        let mut target = Self::without_streams(connector, connection);
+        match target.make(streams, &Cell::new(false)).await {
+            Ok(()) => Ok(target),
+            Err(error) => target.remove().await.and(Err(error)),
+        }
     }
 
     /// As [`Target::prepare`] at the servers of `connector`, until a signal comes, whose number it gives
-    /// then. A stream that was being made goes again.
+    /// then. What was being made goes again.
     ///
     /// # Errors
-    /// As [`Target::prepare`]; and after a signal when the stream may be there still.
+    /// As [`Target::prepare`]; and after a signal when a stream may be there still.
     pub async fn prepare_unless_interrupted(
         connector: Connector,
-        settings: &StreamSettings,
+        streams: &[StreamSettings],
         interrupts: &mut Interrupts,
     ) -> Result<Result<Self, u8>, LiveError> {
         let connection = tokio::select! {
@@ -57,34 +75,79 @@ impl Target {
             signal = interrupts.next() => return Ok(Err(signal)),
             connection = connector.connect() => connection?,
         };
-        let making = Self::make(connector, connection, settings);
-        tokio::pin!(making);
-        let signal = tokio::select! {
-            biased;
-            signal = interrupts.next() => signal,
-            target = &mut making => return target.map(Ok),
+        let mut target = Self::without_streams(connector, connection);
+        let stop = Cell::new(false);
+        let (signal, made) = {
+            let making = target.make(streams, &stop);
+            tokio::pin!(making);
+            tokio::select! {
+                biased;
+                signal = interrupts.next() => {
+                    stop.set(true);
+                    let making = tokio::time::timeout(GRACE, making);
+                    let made = unless_hurried(interrupts, making).await;
+                    (Some(signal), made.and_then(Result::ok))
+                }
+                made = &mut making => (None, Some(made)),
+            }
         };
-        let made = tokio::select! {
-            biased;
-            _ = interrupts.next() => None,
-            made = tokio::time::timeout(GRACE, making) => made.ok(),
+        let Some(signal) = signal else {
+            return match made {
+                Some(Err(error)) => target.remove().await.and(Err(error)),
+                _ => Ok(Ok(target)),
+            };
         };
-        match made {
-            Some(Ok(target)) => target.remove().await.map(|()| Err(signal)),
-            // There is none.
-            Some(Err(_)) => Ok(Err(signal)),
-            None => Err(LiveError::Remains {
-                stream: settings.name.clone(),
-                reason: "interrupted while it was being made".to_owned(),
-            }),
+        let unknown = made.is_none_or(|made| matches!(made, Err(LiveError::NoAnswer { .. })));
+        // The one that was being made is not removed: it may have been there before.
+        let begun = streams.get(target.streams.len()).filter(|_| unknown);
+        let made = target.made().map(|stream| stream.name.clone()).collect();
+        let mut left = match unless_hurried(interrupts, target.remove()).await {
+            Some(Ok(())) => Vec::new(),
+            Some(Err(LiveError::Remains { streams, .. })) => streams,
+            Some(Err(error)) => return Err(error),
+            None => made,
+        };
+        left.extend(begun.map(|settings| settings.name.clone()));
+        if left.is_empty() {
+            return Ok(Err(signal));
+        }
+        Err(LiveError::Remains {
+            streams: left,
+            reason: "interrupted while streams were being made".to_owned(),
+        })
+    }
+
+    const fn without_streams(connector: Connector, connection: Connection) -> Self {
+        Self {
+            connector,
+            connection,
+            streams: Vec::new(),
         }
     }
 
+    /// Makes streams one after the other, until `stop` is set.
     async fn make(
-        connector: Connector,
-        connection: Connection,
-        settings: &StreamSettings,
-    ) -> Result<Self, LiveError> {
+        &mut self,
+        streams: &[StreamSettings],
+        stop: &Cell<bool>,
+    ) -> Result<(), LiveError> {
+        for settings in streams {
+            if stop.get() {
+                break;
+            }
+            let stream = self.make_one(settings).await?;
+            self.streams.push(stream);
+        }
+        Ok(())
+    }
+
+    /// The streams that this run made.
+    fn made(&self) -> impl Iterator<Item = &TargetStream> {
+        self.streams.iter().filter(|stream| stream.created)
+    }
+
+    async fn make_one(&self, settings: &StreamSettings) -> Result<TargetStream, LiveError> {
+        let connection = &self.connection;
         let name = settings.name.as_str();
         let config = stream_config(settings);
         let info = format!("STREAM.INFO.{name}");
@@ -93,9 +156,7 @@ impl Target {
             .await
         {
             Ok(answer) => (false, answer),
-            Err(LiveError::Api { code, .. })
-                if code == u64::from(ErrorCode::StreamNotFound.number()) =>
-            {
+            Err(LiveError::Api { code, .. }) if is_not_found(code) => {
                 let create = format!("STREAM.CREATE.{name}");
                 let mut wanted = config.clone();
                 // For reading back where there are no consumers; a stream that is there already
@@ -106,24 +167,25 @@ impl Target {
                 let answer = connection.call(CREATING, &create, &wanted).await;
                 match answer {
                     Ok(answer) => (true, answer),
-                    Err(error) => return Err(explain(&connection, settings, error).await),
+                    Err(error) => return Err(explain(connection, settings, error).await),
                 }
             }
             Err(error) => return Err(error),
         };
-        let target = Self {
-            connector,
-            connection,
-            stream: name.to_owned(),
+        let stream = TargetStream {
+            name: name.to_owned(),
             created,
             last_sequence: answer["state"]["last_seq"].as_u64().unwrap_or(0),
         };
         if let Err(error) = compare(name, &config, &answer["config"]) {
             // a server that leaves a setting out has made a stream that is of no use
-            target.remove().await?;
+            if stream.created {
+                let removed = self.remove_one(&stream).await;
+                remains(vec![stream.name], removed.err())?;
+            }
             return Err(error);
         }
-        Ok(target)
+        Ok(stream)
     }
 
     /// Opens further connections to the same servers.
@@ -136,39 +198,71 @@ impl Target {
         &self.connection
     }
 
-    /// Name of the stream.
-    pub fn stream(&self) -> &str {
-        &self.stream
+    /// The streams, one at least; publishers are spread over them in turn.
+    pub fn streams(&self) -> &[TargetStream] {
+        &self.streams
     }
 
-    /// Whether this run made the stream.
-    pub const fn created(&self) -> bool {
-        self.created
+    /// The first stream, which faults and probes are about.
+    pub fn first_stream(&self) -> &str {
+        self.streams.first().map_or("", |stream| &stream.name)
     }
 
-    /// Last stream sequence before the run.
-    pub const fn last_sequence(&self) -> u64 {
-        self.last_sequence
+    /// Whether this run made all of the streams.
+    pub fn created(&self) -> bool {
+        self.streams.iter().all(|stream| stream.created)
     }
 
-    /// Removes the stream if this run made it.
+    /// Removes the streams that this run made.
     ///
     /// # Errors
-    /// [`LiveError::Remains`]: the server does not remove it.
+    /// [`LiveError::Remains`]: the server does not remove them all.
     pub async fn remove(self) -> Result<(), LiveError> {
-        if self.created {
-            let delete = format!("STREAM.DELETE.{}", self.stream);
-            let removed = self
-                .connection
-                .call("removing the stream", &delete, &json!({}))
-                .await;
-            removed.map_err(|error| LiveError::Remains {
-                stream: self.stream.clone(),
-                reason: error.to_string(),
-            })?;
+        let mut streams = Vec::new();
+        let mut first = None;
+        for stream in self.made() {
+            // Who does not answer is not asked for each.
+            if !matches!(first, Some(LiveError::NoAnswer { .. })) {
+                let Err(error) = self.remove_one(stream).await else {
+                    continue;
+                };
+                first.get_or_insert(error);
+            }
+            streams.push(stream.name.clone());
         }
-        Ok(())
+        remains(streams, first)
     }
+
+    async fn remove_one(&self, stream: &TargetStream) -> Result<(), LiveError> {
+        let delete = format!("STREAM.DELETE.{}", stream.name);
+        self.connection
+            .call("removing the stream", &delete, &json!({}))
+            .await
+            .map(drop)
+    }
+}
+
+/// What comes of `work`, unless one more signal comes first.
+async fn unless_hurried<T>(
+    interrupts: &mut Interrupts,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    tokio::select! {
+        biased;
+        _ = interrupts.next() => None,
+        done = work => Some(done),
+    }
+}
+
+fn remains(streams: Vec<String>, reason: Option<LiveError>) -> Result<(), LiveError> {
+    reason.map_or(Ok(()), |reason| {
+        let reason = reason.to_string();
+        Err(LiveError::Remains { streams, reason })
+    })
+}
+
+fn is_not_found(code: u64) -> bool {
+    code == u64::from(ErrorCode::StreamNotFound.number())
 }
 
 /// Why the server does not make the stream, where that is for the file to change; else the error as

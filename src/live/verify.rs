@@ -36,6 +36,9 @@ pub struct ReadBack {
     pub complete: bool,
     /// Where the stream breaks what publishers were promised.
     pub findings: Vec<Finding>,
+    /// Batches that were told of missing messages which are there, by a leader that stood still
+    /// (`deposed-leader-speaks`).
+    pub false_gaps: u64,
     /// Findings beyond those kept.
     pub more_findings: u64,
 }
@@ -192,6 +195,10 @@ impl Seen {
         allowances: Allowances,
         result: &mut ReadBack,
     ) {
+        let (of_leaders, of_deposed) = claim.told_missing();
+        let told_missing = self.came.first_within(of_leaders);
+        let told_by_deposed = self.came.first_within(of_deposed);
+        result.false_gaps += u64::from(told_by_deposed.is_some());
         let mut find = |sequence: u64, what: String| {
             if result.findings.len() == KEPT {
                 result.more_findings += 1;
@@ -227,7 +234,7 @@ impl Seen {
             }
         }
         if !allowances.deduplicates
-            && let Some(first) = self.came.first_within(claim.told_missing())
+            && let Some(first) = told_missing
         {
             let gaps = claim.gaps.len();
             find(
@@ -265,12 +272,16 @@ impl Seen {
     }
 }
 
+type Range = (u64, u64);
+
 impl Claim {
-    /// The messages that the publisher was told to be missing: first and first beyond of each range.
-    fn told_missing(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.gaps
-            .iter()
-            .map(|(expected, received)| (expected.0, received.0))
+    /// The messages that the publisher was told to be missing, first and first beyond of each range: by a leader,
+    /// and by one that may have stood still and be deposed.
+    fn told_missing(&self) -> (impl Iterator<Item = Range>, impl Iterator<Item = Range>) {
+        let (of_leaders, others) = self.gaps.split_at(self.gaps_of_leaders);
+        let range =
+            |(expected, received): &(BatchSequence, BatchSequence)| (expected.0, received.0);
+        (of_leaders.iter().map(range), others.iter().map(range))
     }
 
     /// Whether the publisher was told that these messages are missing or refused.
@@ -423,6 +434,27 @@ mod tests {
         assert_eq!(found(&[1, 2, 3]), [2]);
         assert_eq!(found(&[1, 3, 6, 8]), [6]);
         assert_eq!(found(&[1, 3, 4, 8]), [4]);
+    }
+
+    /// As on a cluster whose leader stood still: told and counted, and no broken promise. What was told before is.
+    #[test]
+    fn a_deposed_leader_may_tell_gaps_that_are_none() {
+        let gap = |expected, received| Event::GapSeen {
+            batch: BatchNumber(0),
+            expected: BatchSequence(expected),
+            received: BatchSequence(received),
+        };
+        let told = |before: &[Event], after: Event| {
+            let mut claims = claims(GapMode::Ok, 10, before);
+            claims.leader_stands_still();
+            claims.see(Time::ZERO, &after);
+            let result = read(&claims, 1..=10);
+            let found: Vec<_> = whats(&result).iter().map(|(at, _)| *at).collect();
+            (result.false_gaps, found)
+        };
+        assert_eq!(told(&[], gap(4, 6)), (1, vec![]));
+        assert_eq!(told(&[gap(4, 6)], gap(11, 12)), (0, vec![4]));
+        assert_eq!(told(&[gap(2, 3)], gap(4, 6)), (1, vec![2]));
     }
 
     #[test]

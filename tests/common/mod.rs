@@ -60,6 +60,7 @@ pub(crate) fn result(scenario: &Scenario, seed: u64, outcome: SimOutcome) -> Run
         stalls: findings.stalls.into_iter().map(Into::into).collect(),
         cost: Cost::default(),
         generator: None,
+        servers: Vec::new(),
         objections: Vec::new(),
         settings: scenario.settings.clone(),
         notes: Vec::new(),

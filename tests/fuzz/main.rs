@@ -26,6 +26,7 @@
 mod answer;
 mod dice;
 mod header_block;
+mod monitor;
 mod reply_subject;
 mod subject_matching;
 
@@ -67,6 +68,7 @@ macro_rules! targets {
 targets! {
     answer: 20_000;
     header_block: 20_000;
+    monitor: 20_000;
     reply_subject: 40_000;
     subject_matching: 10_000;
 }
