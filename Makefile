@@ -17,7 +17,7 @@ RANDOM_CLUSTER_OPERATIONS ?= 50000
 REPEATS ?= 20
 FAULT_FILES = $(sort $(wildcard workloads/*-gap-*.toml))
 
-.PHONY: help verify fmt-check lint test doc fix bench soak soak-live tables deny audit
+.PHONY: help verify fmt-check lint test doc fix bench soak soak-live tables live-tables deny audit
 
 help: ## This list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/	/'
@@ -57,6 +57,9 @@ soak-live: ## Every workload with faults against three real servers, REPEATS tim
 	$(CARGO) run --locked --release -- live \
 	  $(foreach file,$(FAULT_FILES),$(foreach repeat,$(shell seq $(REPEATS)),$(file))) \
 	  --local 3 --out results/soak-live
+
+live-tables: ## Measures workloads/ on real servers, for an hour and a half, and writes docs/live-figures.md
+	TIDEGATE_MEASURE_LIVE=1 TIDEGATE_WRITE_TABLES=1 $(CARGO) test --locked --release --test live_figures
 
 tables: ## Writes the tables of the documents anew
 	TIDEGATE_WRITE_TABLES=1 $(CARGO) test --locked --release --test leader_changes

@@ -4,7 +4,9 @@
 //! The bare loop does what `jetstream-extra`'s own example `bench_normal_vs_fast` does in its fast
 //! part: one connection, one batch, one static payload of 63 bytes, flow 1000. Both run against the
 //! same server in the same process, in turn, and the best round of each counts; the server is a
-//! process of its own and is not counted. Leans on the library. Without a nats-server it says so.
+//! process of its own and is not counted. A third run has nobody watching: what is recorded costs the
+//! difference. Against the null sink the publishing thread alone counts, as in `--ceiling`. Leans on the
+//! library. Without a nats-server it says so.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -12,7 +14,7 @@ use std::process::ExitCode;
 use jetstream_extra::batch_publish_fast::{FastPublishExt, GapMode};
 use rustix::time::{ClockId, clock_gettime};
 use tidegate::live::{
-    Interrupts, LocalServers, Options, RunOptions, Surroundings, Target, find_server,
+    Ceilings, Interrupts, LocalServers, Options, RunOptions, Surroundings, Target, find_server,
 };
 use tidegate::scenario::Scenario;
 use tidegate::seed::Seed;
@@ -22,6 +24,10 @@ const ROUNDS: usize = 7;
 const MESSAGES: u32 = 200_000;
 const PAYLOAD_BYTES: usize = 63;
 const TARGET: f64 = 1.10;
+/// What recording may cost of all.
+const RECORDING_TARGET: f64 = 1.05;
+/// Messages per second of CPU time into the null sink.
+const SINK_TARGET: f64 = 1.5e6;
 
 /// CPU time of this process so far, in nanoseconds.
 fn cpu_ns() -> f64 {
@@ -36,22 +42,36 @@ fn file(client: &str) -> String {
     )
 }
 
-/// The whole generator with everyone watching: nanoseconds of CPU for each message.
-async fn generator(urls: &[String], client: &str) -> Result<f64, Box<dyn Error>> {
+/// The whole generator, with everyone watching or nobody: nanoseconds of CPU for each message.
+async fn generator(urls: &[String], client: &str, watched: bool) -> Result<f64, Box<dyn Error>> {
     let scenario = Scenario::parse("bench.toml", &file(client))?;
-    let target = Target::prepare(urls, &scenario.settings.stream).await?;
+    let target = Target::prepare(urls, &scenario.settings.streams_of_run()).await?;
     let mut interrupts = Interrupts::new()?;
     let mut watch = Watch::new(&scenario.settings, false, None);
     let options = RunOptions {
         seed: Seed(1),
         read_back: false,
         own_servers: None,
+        say: |_| {},
     };
     let before = cpu_ns();
-    let observers: &mut [&mut dyn tidegate::event::Observer] = &mut [&mut watch];
-    tidegate::live::run(&scenario, &target, observers, &options, &mut interrupts).await?;
+    let mut observers: Vec<&mut dyn tidegate::event::Observer> = Vec::new();
+    if watched {
+        observers.push(&mut watch);
+    }
+    let run = tidegate::live::run(
+        &scenario,
+        &target,
+        &mut observers,
+        &options,
+        &mut interrupts,
+    );
+    let run = run.await?;
     let spent = cpu_ns() - before;
-    assert_eq!(watch.published(), u64::from(MESSAGES), "the run is whole");
+    assert!(
+        !run.is_partial() && run.failures.is_empty(),
+        "the run is whole"
+    );
     target.remove().await?;
     Ok(spent / f64::from(MESSAGES))
 }
@@ -59,7 +79,7 @@ async fn generator(urls: &[String], client: &str) -> Result<f64, Box<dyn Error>>
 /// The bare loop.
 async fn bare(urls: &[String]) -> Result<f64, Box<dyn Error>> {
     let scenario = Scenario::parse("bench.toml", &file("jetstream-extra"))?;
-    let target = Target::prepare(urls, &scenario.settings.stream).await?;
+    let target = Target::prepare(urls, &scenario.settings.streams_of_run()).await?;
     let payload = bytes::Bytes::from(vec![b'x'; PAYLOAD_BYTES]);
     let before = cpu_ns();
     let options = async_nats::ConnectOptions::new()
@@ -79,11 +99,12 @@ async fn bare(urls: &[String]) -> Result<f64, Box<dyn Error>> {
 }
 
 async fn measure(urls: &[String]) -> Result<(), Box<dyn Error>> {
-    let mut best = [f64::INFINITY; 3];
+    let mut best = [f64::INFINITY; 4];
     for _ in 0..ROUNDS {
         best[0] = best[0].min(bare(urls).await?);
-        best[1] = best[1].min(generator(urls, "jetstream-extra").await?);
-        best[2] = best[2].min(generator(urls, "core").await?);
+        best[1] = best[1].min(generator(urls, "jetstream-extra", true).await?);
+        best[2] = best[2].min(generator(urls, "core", true).await?);
+        best[3] = best[3].min(generator(urls, "core", false).await?);
     }
     println!(
         "{:<28} {:>12} {:>12} {:>8}",
@@ -100,7 +121,39 @@ async fn measure(urls: &[String]) -> Result<(), Box<dyn Error>> {
             format!("<= {TARGET:.2}x")
         );
     }
+    println!(
+        "{:<28} {:>9.0} ns {:>12} {:>7.2}x",
+        "recording, of nobody's",
+        best[2] - best[3],
+        format!("<= {RECORDING_TARGET:.2}x"),
+        best[2] / best[3],
+    );
+    for client in ["core", "jetstream-extra"] {
+        let rate = into_the_sink(client).await?;
+        println!(
+            "{:<28} {:>9.0} ns {:>12} {:>7.2} M/s",
+            format!("into the null sink, {client}"),
+            1e9 / rate,
+            format!(">= {:.1} M/s", SINK_TARGET / 1e6),
+            rate / 1e6,
+        );
+    }
     Ok(())
+}
+
+/// Messages per second of CPU time of the publishing thread, in the best of the rounds.
+async fn into_the_sink(client: &str) -> Result<f64, Box<dyn Error>> {
+    let scenario = Scenario::parse("bench.toml", &file(client))?;
+    let mut interrupts = Interrupts::new()?;
+    let mut best = 0.0_f64;
+    for _ in 0..ROUNDS {
+        let mut ceilings = Ceilings::default();
+        let measured = ceilings
+            .measure(&scenario, Seed(1), &mut interrupts)
+            .await?;
+        best = best.max(measured.map_err(|signal| format!("signal {signal}"))?);
+    }
+    Ok(best)
 }
 
 fn main() -> ExitCode {
