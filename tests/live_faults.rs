@@ -202,16 +202,9 @@ fn a_killed_leader_comes_back_and_what_was_acked_is_there() {
         "{told}"
     );
     assert_eq!(result["violations"], serde_json::json!([]));
-    let old = result["faults"][0]["servers"][0]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    // Who leads next is open: the others wait for longer than it was away, so it may be the same.
     let leaders = leaders(&result);
-    assert_eq!(leaders.first(), Some(&None), "{leaders:?}");
-    assert!(
-        leaders.iter().flatten().any(|new| *new != old),
-        "{leaders:?}"
-    );
+    assert!(matches!(leaders[..], [None, Some(_), ..]), "{leaders:?}");
     // Nobody died by himself.
     assert!(!result["notes"].to_string().contains("killed by signal"));
     assert!(result["totals"]["stored"].as_u64() > Some(0));
