@@ -124,12 +124,13 @@ mod tests {
         let text = "format = 1\nabout = \"Slow.\"\n[[publishers]]\ncount = 2\nflow = 7\n\
                     messages = 50\npayload = \"64B\"\narrival = \"constant\"\nrate_per_second = 1\n\
                     start = \"1m\"\nstop = \"2m\"\n[[publishers]]\nclient = \"jetstream-extra\"\n\
-                    messages = 50\ncommit = \"message\"\n";
+                    messages = 50\ncommit = \"message\"\n[[publishers]]\nclient = \"atomic\"\n\
+                    messages = 50\n[stream]\nallow_atomic = true\n";
         Scenario::parse("slow.toml", text).unwrap()
     }
 
     #[tokio::test]
-    async fn either_client_reaches_a_ceiling_and_it_is_measured_once() {
+    async fn a_fleet_of_all_kinds_of_batches_reaches_a_ceiling_and_it_is_measured_once() {
         let mut ceilings = Ceilings::default();
         let mut interrupts = Interrupts::new().unwrap();
         let scenario = scenario();

@@ -1,8 +1,8 @@
-//! A server that throws everything away: it greets, answers pings, and acks fast batches as their
-//! publishers asked for. The generator runs against it to learn what it can do at the most.
+//! A server that throws everything away: it greets, answers pings, and acks batches as their publishers
+//! asked for. The generator runs against it to learn what it can do at the most.
 //!
-//! It keeps nothing of a batch: what there is to answer stands in the reply subject of each message.
-//! Leans on the words of `nats` and on tokio.
+//! It keeps nothing of a batch: what there is to answer stands in the reply subject of a message, and
+//! for an atomic batch in its headers. Leans on the words of `nats`, on `batch` and on tokio.
 
 use std::fmt::Display;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,7 +15,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
 use super::error::LiveError;
+use crate::batch::atomic::headers::read;
+use crate::batch::message::{AtomicCommit, BatchHandle, Control};
 use crate::nats::ack::{FlowAck, PubAck, PubAckNames};
+use crate::nats::header::{BATCH_ID, HeaderBlock};
 use crate::nats::reply::{FastReply, Parsed, parse};
 use crate::nats::wire::{
     ClientFrame, Decoder, Limits, Line, Message, Publish, ServerFrame, Token, WireError,
@@ -176,7 +179,7 @@ impl Peer {
         let Some(reply) = &publish.reply else { return };
         match parse(reply.as_str()) {
             Parsed::Fast(fast) => self.fast(reply, &fast),
-            Parsed::NotFast => self.stored(reply, None, BatchSequence(1)),
+            Parsed::NotFast => self.single_or_atomic(reply, publish.header.as_deref()),
             Parsed::BadPattern(_) | Parsed::BadBatchId => {}
         }
     }
@@ -203,6 +206,29 @@ impl Peer {
                     self.send(reply, ack(fast.sequence).json());
                 }
             }
+        }
+    }
+
+    /// A message that wants a PubAck, or one of an atomic batch: an empty answer for each that asks, and a
+    /// PubAck at the end.
+    fn single_or_atomic(&mut self, reply: &Token, header: Option<&[u8]>) {
+        let block = header.and_then(|block| HeaderBlock::parse(block).ok());
+        let headers = block.as_ref().map(|block| &block.headers);
+        let control = headers.and_then(|headers| read(headers, |_| BatchHandle(0)));
+        let id = headers.and_then(|headers| headers.get(BATCH_ID));
+        let Some(Control::Atomic {
+            sequence, commit, ..
+        }) = control
+        else {
+            return self.stored(reply, None, BatchSequence(1));
+        };
+        let sequence = u64::from(sequence);
+        match commit {
+            AtomicCommit::No => self.send(reply, ""),
+            AtomicCommit::Store => self.stored(reply, id, BatchSequence(sequence)),
+            AtomicCommit::Eob => self.stored(reply, id, BatchSequence(sequence.saturating_sub(1))),
+            // a server refuses it, and no publisher of ours sends it
+            AtomicCommit::Unknown => {}
         }
     }
 
@@ -291,6 +317,32 @@ mod tests {
         );
         let wide = publish("9000.fail.1.0");
         assert_eq!(answers(&[&wide]), [r#"{"type":"ack","seq":0,"msgs":500}"#]);
+    }
+
+    #[test]
+    fn an_atomic_batch_is_answered_where_it_asks_and_at_its_end() {
+        let message = |reply: &str, sequence: &str, commit: &str| {
+            let block = format!(
+                "NATS/1.0\r\nNats-Batch-Id: a\r\nNats-Batch-Sequence: {sequence}\r\n{commit}\r\n"
+            );
+            let bytes = block.len();
+            format!("HPUB s {reply}{bytes} {}\r\n{block}hi", bytes + 2)
+        };
+        let commit = |value: &str| format!("Nats-Batch-Commit: {value}\r\n");
+        assert_eq!(
+            answers(&[
+                &message("in.b.1 ", "1", ""),
+                &message("", "2", ""),
+                &message("in.b.3 ", "3", &commit("1")),
+            ]),
+            ["", r#"{"stream":"SINK","seq":3,"batch":"a","count":3}"#]
+        );
+        assert_eq!(
+            answers(&[&message("in.b.9 ", "9", &commit("eob"))]),
+            [r#"{"stream":"SINK","seq":8,"batch":"a","count":8}"#]
+        );
+        let unknown = message("in.b.2 ", "2", &commit("yes"));
+        assert_eq!(answers(&[&unknown]), Vec::<String>::new());
     }
 
     #[test]
