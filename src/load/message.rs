@@ -21,8 +21,12 @@ use crate::scenario::{Publishers, Settings};
 const BUFFERS_BYTES: usize = 1 << 20;
 /// Smallest and largest buffer.
 const BUFFER_BYTES: RangeInclusive<usize> = 1 << 10..=16 << 10;
-/// So many buffers are kept for use again: more than the widest window of small messages fills.
-const BUFFERS_KEPT: usize = 64;
+/// Buffers that are kept for use again have so many bytes in those of all publishers together: a fleet of a
+/// thousand would else hold what each of them once had under way.
+const BYTES_KEPT: usize = 8 << 20;
+/// So many buffers of a publisher are kept, whatever their size: the last has payloads under way while one
+/// before it is filled; and the most is more than the widest window of small messages fills.
+const BUFFERS_KEPT: RangeInclusive<usize> = 2..=64;
 
 /// What the messages of all publishers of a run have in common.
 #[derive(Clone)]
@@ -32,18 +36,22 @@ pub struct MessagesOfRun {
     content: PayloadContent,
     streams: u32,
     buffer_bytes: usize,
+    /// Of one publisher.
+    bytes_kept: usize,
 }
 
 impl MessagesOfRun {
     /// For a run of this file that is called `run`.
     pub fn new(settings: &Settings, run: u64) -> Self {
         let publishers = usize::try_from(settings.publisher_count()).unwrap_or(usize::MAX);
+        let publishers = publishers.max(1);
         let (least, most) = BUFFER_BYTES.into_inner();
         Self {
             run,
             content: PayloadContent::new(run),
             streams: settings.stream.count,
-            buffer_bytes: (BUFFERS_BYTES / publishers.max(1)).clamp(least, most),
+            buffer_bytes: (BUFFERS_BYTES / publishers).clamp(least, most),
+            bytes_kept: BYTES_KEPT / publishers,
         }
     }
 }
@@ -136,7 +144,10 @@ impl MessageMaker {
     fn next_buffer(&mut self, bytes: usize) {
         let oldest = self.spent.pop_front();
         let used_up = std::mem::take(&mut self.buffer);
-        if self.spent.len() < BUFFERS_KEPT {
+        let (fewest, most) = BUFFERS_KEPT.into_inner();
+        let kept = (self.common.bytes_kept / bytes.max(1)).clamp(fewest, most);
+        // one too many is gone with its last payload
+        if self.spent.len() < kept {
             self.spent.push_back(used_up);
         }
         if let Some(mut oldest) = oldest {
@@ -199,6 +210,7 @@ mod tests {
             content: PayloadContent::new(9),
             streams: 1,
             buffer_bytes: *BUFFER_BYTES.end(),
+            bytes_kept: BYTES_KEPT,
         }
     }
 
@@ -246,6 +258,27 @@ mod tests {
         for (sequence, payload) in (1..).zip(&later) {
             let identity = PayloadContent::new(9).read(payload);
             assert_eq!(identity.map(|identity| identity.sequence), Some(sequence));
+        }
+    }
+
+    #[test]
+    fn a_publisher_of_many_keeps_few_bytes() {
+        let common = MessagesOfRun {
+            buffer_bytes: *BUFFER_BYTES.start(),
+            bytes_kept: 8 << 10,
+            ..common()
+        };
+        let mut maker = MessageMaker::new(&Publishers::default(), 4, common).unwrap();
+        for bytes in [1_000, 4_000, 100_000] {
+            let make = |sequence| maker.make(&planned(sequence, bytes)).payload;
+            drop((1..100).map(make).collect::<Vec<_>>());
+            // and the one in work
+            maker.make(&planned(100, bytes));
+            let kept = maker.spent.len();
+            assert!(
+                (2..=8).contains(&kept),
+                "{kept} buffers for messages of {bytes} B"
+            );
         }
     }
 
