@@ -18,12 +18,13 @@ use tidegate::seed::Seed;
 const WIRE: Lane = Lane::Wire(Substrate::Event);
 
 /// The clients that are no fast publishers, each with what it needs.
-const CLIENTS: [&str; 5] = [
+const CLIENTS: [&str; 6] = [
     "client = \"publish\"",
     "client = \"jetstream-sync\"",
     "client = \"jetstream-async\"\nin_flight = 64",
     "client = \"atomic\"",
     "client = \"atomic\"\ncommit = \"message\"",
+    "client = \"jetstream-extra-atomic\"\ncommit = \"message\"",
 ];
 
 /// Two publishers of two batches of so many messages.
@@ -189,11 +190,22 @@ fn a_message_that_is_refused_is_told_and_the_next_one_goes() {
 /// Of an atomic batch that is refused, nothing is stored.
 #[test]
 fn an_atomic_batch_is_stored_whole_or_not_at_all() {
-    let limit = "[[publishers.headers]]\nfrom = 7\nto = 7\nname = \"Nats-Expected-Last-Sequence\"\nvalue = \"999999\"\n";
-    let scenario = scenario(CLIENTS[3], limit);
-    let result = simulated(&scenario, 1);
-    let totals = &result.totals;
-    assert_eq!((totals.acknowledged, totals.stored), (0, Some(0)));
-    assert_eq!(totals.batches.endings[0].outcome.as_str(), "refused");
-    assert_eq!(result.verdict, Verdict::Failed);
+    let limit = "[[publishers.headers]]\nfrom = 7\nto = 7\nname = \"Nats-Expected-Last-Subject-Sequence\"\nvalue = \"999999\"\n";
+    for client in &CLIENTS[3..] {
+        let result = simulated(&scenario(client, limit), 1);
+        let totals = &result.totals;
+        assert_eq!(
+            (totals.acknowledged, totals.stored),
+            (0, Some(0)),
+            "{client}"
+        );
+        let ending = &totals.batches.endings[0];
+        // the batch holds a check that fails: refused at its commit with the code of that
+        assert_eq!(
+            (ending.outcome.as_str(), ending.code),
+            ("refused", 10_164),
+            "{client}"
+        );
+        assert_eq!(result.verdict, Verdict::Failed, "{client}");
+    }
 }

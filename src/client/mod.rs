@@ -9,6 +9,7 @@
 mod atomic;
 mod core;
 mod extra;
+mod extra_atomic;
 mod jetstream;
 mod publish;
 
@@ -16,6 +17,7 @@ pub use self::core::CoreClient;
 pub use async_nats::jetstream::message::OutboundMessage as Message;
 pub use atomic::AtomicClient;
 pub use extra::ExtraClient;
+pub use extra_atomic::ExtraAtomicClient;
 pub use jetstream::JetStreamClient;
 pub use publish::PublishClient;
 

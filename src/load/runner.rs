@@ -12,8 +12,8 @@ use async_nats::jetstream::Context;
 use super::{ClientCode, MessageMaker, Plan, Planned, Step};
 use crate::batch::fast::publisher::Settings;
 use crate::client::{
-    AtomicClient, BatchClient, BatchEnd, BatchSettings, CoreClient, ExtraClient, JetStreamClient,
-    Next, PublishClient, Source, Witness,
+    AtomicClient, BatchClient, BatchEnd, BatchSettings, CoreClient, ExtraAtomicClient, ExtraClient,
+    JetStreamClient, Next, PublishClient, Source, Witness,
 };
 use crate::event::{BatchNumber, Event, Outcome};
 use crate::machine::Time;
@@ -203,6 +203,10 @@ impl<'w, W: World> Runner<'w, W> {
                     Ok(client) => client.publish(self).await,
                     Err(end) => end,
                 }
+            }
+            ClientCode::ExtraAtomic => {
+                let client = ExtraAtomicClient::new(jetstream, &self.settings, &ear);
+                client.publish(self).await
             }
             ClientCode::Publish => {
                 let client = PublishClient::new(&connection, &self.settings, &ear);

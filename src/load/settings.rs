@@ -25,6 +25,8 @@ pub enum ClientCode {
     },
     /// Our own publisher of atomic batches.
     Atomic,
+    /// That of the crate jetstream-extra.
+    ExtraAtomic,
 }
 
 impl ClientCode {
@@ -42,6 +44,7 @@ impl ClientCode {
                 },
             },
             ClientKind::Atomic => Self::Atomic,
+            ClientKind::JetstreamExtraAtomic => Self::ExtraAtomic,
         }
     }
 
@@ -57,7 +60,7 @@ impl ClientCode {
             }
             Self::Publish => (0, 0, GapMode::Ok),
             Self::JetStream { in_flight } => (1, in_flight, GapMode::Ok),
-            Self::Atomic => (0, 0, GapMode::Fail),
+            Self::Atomic | Self::ExtraAtomic => (0, 0, GapMode::Fail),
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::check::{Checked, refuse};
 use super::path::KeyPath;
-use super::{ClientKind, Publishers, Settings};
+use super::{ClientKind, Commit, Publishers, Settings};
 
 /// Keys about fast ingest.
 const OF_FAST_INGEST: [&str; 7] = [
@@ -19,6 +19,9 @@ const OF_FAST_INGEST: [&str; 7] = [
     "idle_ping",
     "errors_count_as_acks",
 ];
+
+/// Messages that the crate jetstream-extra puts into an atomic batch at the most.
+const EXTRA_MESSAGES_MAX: u32 = 1_000;
 
 /// Keys that may not even be written beside this client. A word that is no client is refused
 /// elsewhere.
@@ -43,7 +46,7 @@ pub(super) fn check_keys(group: &Value, path: &KeyPath) -> Checked {
     if !client.commits() && written(&"commit") {
         let message = format!(
             "says how a batch ends, and client = \"{word}\" sends none; it goes with \"core\", \
-             \"jetstream-extra\" and \"atomic\""
+             \"jetstream-extra\", \"atomic\" and \"jetstream-extra-atomic\""
         );
         return refuse(path.key("commit"), message);
     }
@@ -56,22 +59,38 @@ pub(super) fn check_keys(group: &Value, path: &KeyPath) -> Checked {
 
 /// What the server would refuse each atomic batch for.
 pub(super) fn check_atomic(group: &Publishers, settings: &Settings, path: &KeyPath) -> Checked {
-    if group.client != ClientKind::Atomic {
+    if !group.client.is_atomic() {
         return Ok(());
     }
+    let word = group.client.word();
     if !settings.stream.allow_atomic {
-        let message = "\"atomic\" needs stream.allow_atomic = true";
+        let message = format!("\"{word}\" needs stream.allow_atomic = true");
         return refuse(path.key("client"), message);
     }
     let server = settings.server.clone().unwrap_or_default();
-    let most = server.atomic_batch_messages;
+    let (most, whose) = match group.client {
+        ClientKind::JetstreamExtraAtomic if server.atomic_batch_messages > EXTRA_MESSAGES_MAX => {
+            (EXTRA_MESSAGES_MAX, "crate puts")
+        }
+        _ => (server.atomic_batch_messages, "server takes"),
+    };
     if group.messages > most {
         let message = format!(
-            "{} is out of range for client = \"atomic\"; allowed are 1 to {most}, the most that the \
-             server takes into one batch",
+            "{} is out of range for client = \"{word}\"; allowed are 1 to {most}, the most that the \
+             {whose} into one batch",
             group.messages
         );
         return refuse(path.key("messages"), message);
+    }
+    if group.client == ClientKind::JetstreamExtraAtomic && group.commit == Commit::Eob {
+        let message = format!(
+            "\"eob\" is nothing that client = \"{word}\" can send; allowed are \"message\" and \"none\""
+        );
+        return refuse(path.key("commit"), message);
+    }
+    if group.client == ClientKind::JetstreamExtraAtomic && group.message_ids {
+        let message = format!("client = \"{word}\" takes no message with an id into a batch");
+        return refuse(path.key("message_ids"), message);
     }
     Ok(())
 }

@@ -194,6 +194,8 @@ pub enum ClientKind {
     JetstreamAsync,
     /// tidegate's own publisher of atomic batches, by the rule of ADR-50.
     Atomic,
+    /// The unmodified `BatchPublish` of the crate `jetstream-extra`: atomic batches.
+    JetstreamExtraAtomic,
 }
 
 impl ClientKind {
@@ -206,6 +208,7 @@ impl ClientKind {
             Self::JetstreamSync => "jetstream-sync",
             Self::JetstreamAsync => "jetstream-async",
             Self::Atomic => "atomic",
+            Self::JetstreamExtraAtomic => "jetstream-extra-atomic",
         }
     }
 
@@ -213,13 +216,19 @@ impl ClientKind {
     pub const fn is_fast_ingest(self) -> bool {
         match self {
             Self::Core | Self::JetstreamExtra => true,
-            Self::Publish | Self::JetstreamSync | Self::JetstreamAsync | Self::Atomic => false,
+            Self::Publish | Self::JetstreamSync | Self::JetstreamAsync => false,
+            Self::Atomic | Self::JetstreamExtraAtomic => false,
         }
     }
 
     /// Whether its batches are batches on the wire, too, which end as the file says.
     pub const fn commits(self) -> bool {
-        self.is_fast_ingest() || matches!(self, Self::Atomic)
+        self.is_fast_ingest() || self.is_atomic()
+    }
+
+    /// Whether it publishes atomic batches.
+    pub const fn is_atomic(self) -> bool {
+        matches!(self, Self::Atomic | Self::JetstreamExtraAtomic)
     }
 }
 

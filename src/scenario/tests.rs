@@ -372,6 +372,22 @@ fn keys_that_contradict_each_other_are_refused() {
             "publishers[0].messages: 3 is out of range for client = \"atomic\"; allowed are 1 to 2",
         ),
         (
+            "client = \"jetstream-extra-atomic\"\ncommit = \"message\"\nmessages = 1001\n[stream]\n\
+             allow_atomic = true\n[server]\natomic_batch_messages = 5000",
+            "publishers[0].messages: 1001 is out of range for client = \"jetstream-extra-atomic\"; allowed \
+             are 1 to 1000, the most that the crate puts into one batch",
+        ),
+        (
+            "client = \"jetstream-extra-atomic\"\nmessages = 10\n[stream]\nallow_atomic = true",
+            "publishers[0].commit: \"eob\" is nothing that client = \"jetstream-extra-atomic\" can send; \
+             allowed are \"message\" and \"none\"",
+        ),
+        (
+            "client = \"jetstream-extra-atomic\"\ncommit = \"message\"\nmessages = 10\nmessage_ids = true\n\
+             [stream]\nallow_atomic = true",
+            "publishers[0].message_ids: client = \"jetstream-extra-atomic\" takes no message with an id",
+        ),
+        (
             "outside_stream = true",
             "publishers[0].subject: \"tidegate.{publisher}\" may go into the stream",
         ),
