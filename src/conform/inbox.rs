@@ -8,6 +8,8 @@ use serde_json::Value;
 use super::run::Stop;
 use crate::nats::wire::{ClientFrame, Decoder, Limits, Message, ServerFrame};
 
+/// Id of the subscription to advisories of elections.
+pub(super) const ELECTIONS: &str = "elections";
 /// Most messages that a peer may send ahead of being read.
 const MESSAGES_MAX: usize = 1_000_000;
 
@@ -24,6 +26,8 @@ pub(super) struct Inbox {
     pub(super) closed: bool,
     /// Answers to pings.
     pub(super) pongs: u64,
+    /// Advisories of elections: no frame of a case.
+    pub(super) elections: usize,
 }
 
 impl Inbox {
@@ -38,6 +42,7 @@ impl Inbox {
             errors: Vec::new(),
             closed: false,
             pongs: 0,
+            elections: 0,
         }
     }
 
@@ -55,6 +60,9 @@ impl Inbox {
             match frame {
                 ServerFrame::Info(json) => {
                     self.info = serde_json::from_str(json.as_str()).map_err(|e| broken(&e))?;
+                }
+                ServerFrame::Message(message) if message.subscription.as_str() == ELECTIONS => {
+                    self.elections += 1;
                 }
                 ServerFrame::Message(message) => {
                     if self.messages.len() >= MESSAGES_MAX {

@@ -13,6 +13,7 @@ use tokio::runtime::Runtime;
 
 use super::connection::{Address, Connection};
 use super::frames::{body_text, count_advisories, direct_get, publish, seen, subscriptions};
+use super::inbox::ELECTIONS;
 use super::readback;
 use super::run::{Opened, Peer, Seen, Stop, Wanted};
 use super::vector::{Case, Outgoing, STEP_DOWN, STREAM};
@@ -35,6 +36,9 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// How long an API answer may take.
 const API_PATIENCE: Duration = Duration::from_secs(10);
 
+/// Where servers tell that a stream has a new leader.
+const LEADER_ELECTED: &str = "$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED";
+
 /// So often a call is made again, every 100 ms, that fails for a reason which passes.
 const ATTEMPTS: u32 = 100;
 
@@ -53,6 +57,8 @@ pub struct Real {
     name: Name,
     interrupt: Interrupt,
     case: Option<OpenCase>,
+    /// The last case had elections that it did not ask for, or a server that was out of breath.
+    was_disturbed: bool,
 }
 
 /// The case under way.
@@ -63,6 +69,8 @@ struct OpenCase {
     fence: Option<Fence>,
     /// The stream was created by us, so it is ours to delete.
     created: bool,
+    /// Elections that the steps of the case lead to, that of a new stream included.
+    elections: usize,
 }
 
 impl Real {
@@ -82,6 +90,7 @@ impl Real {
             name: Name::of_format(),
             interrupt,
             case: None,
+            was_disturbed: false,
         })
     }
 
@@ -231,6 +240,10 @@ impl Peer for Real {
         for (subject, id) in subscriptions(case) {
             connection.subscribe(&subject, &id)?;
         }
+        if case.replicas > 1 {
+            let elected = format!("{LEADER_ELECTED}.{STREAM}");
+            connection.subscribe(&self.name.subject(&elected), ELECTIONS)?;
+        }
         let fence = match self.pace {
             Pace::Quiet => None,
             Pace::Fenced => Some(Fence::behind(&mut connection, case, &self.name)?),
@@ -245,6 +258,7 @@ impl Peer for Real {
             },
             fence,
             created: false,
+            elections: usize::from(case.replicas > 1),
         });
         let opened = self.create(case)?;
         if matches!(opened, Opened::Created { .. }) {
@@ -335,13 +349,18 @@ impl Peer for Real {
     fn api(&mut self, subject: &str, body: &Value) -> Result<Option<Value>, Stop> {
         let answer = self.call(subject, body_text(body).as_bytes())?;
         let error = answer.get("error").cloned();
+        if error.is_none() && subject.starts_with(STEP_DOWN) {
+            self.case.as_mut().ok_or_else(no_case)?.elections += 1;
+        }
         if error.is_none() && self.pace == Pace::Fenced && subject.starts_with(STEP_DOWN) {
             self.with_case(OpenCase::reach_stream)?;
             // The new leader tells batches of itself while it already takes messages.
             Self::pause(QUIET_R3)?;
         }
         if error.is_none() && subject == format!("STREAM.CREATE.{STREAM}") {
-            self.case.as_mut().ok_or_else(no_case)?.created = true;
+            let case = self.case.as_mut().ok_or_else(no_case)?;
+            case.created = true;
+            case.elections += 1;
         }
         Ok(error)
     }
@@ -355,10 +374,16 @@ impl Peer for Real {
         let Some(case) = self.case.take() else {
             return Ok(());
         };
+        let has_holes = case.fence.is_some_and(|fence| fence.has_holes);
+        self.was_disturbed = has_holes || case.connection.inbox.elections > case.elections;
         drop(case.connection);
         match case.created {
             true => self.delete(),
             false => Ok(()),
         }
+    }
+
+    fn was_disturbed(&self) -> bool {
+        self.was_disturbed
     }
 }

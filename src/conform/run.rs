@@ -28,6 +28,11 @@ pub trait Peer {
     fn stored(&mut self) -> Result<Value, Stop>;
     /// Deletes the stream and leaves.
     fn close(&mut self) -> Result<(), Stop>;
+    /// Whether, in the last case, the stream changed its leader without a step that asks for it, or a
+    /// sentinel was not answered in time: what is lost or late then is no difference.
+    fn was_disturbed(&self) -> bool {
+        false
+    }
 }
 
 /// How the creation of a stream went.

@@ -59,6 +59,8 @@ pub(super) struct Fence {
     is_replicated: bool,
     /// The stream has `no_ack`, or may come to have it: the silence that stands for an answer.
     silence: Option<Duration>,
+    /// A sentinel was not answered in time: what should have come before may come at a later step.
+    pub(super) has_holes: bool,
 }
 
 /// What became of a sentinel.
@@ -85,6 +87,7 @@ impl Fence {
             name: name.clone(),
             is_replicated: case.replicas > 1,
             silence: may_be_silent(case).then(|| silence(case)),
+            has_holes: false,
         })
     }
 }
@@ -153,8 +156,19 @@ impl OpenCase {
 
     /// A message that is refused, behind all messages before it.
     async fn message(&mut self) -> Result<Answered, Stop> {
-        let patience = self.silence().unwrap_or(PATIENCE);
-        self.message_within(patience).await
+        let answered = match self.silence() {
+            Some(silence) => return self.message_within(silence).await,
+            None => self.message_within(PATIENCE).await?,
+        };
+        self.note_hole(answered);
+        Ok(answered)
+    }
+
+    fn note_hole(&mut self, answered: Answered) {
+        let is_hole = answered == Answered::No && !self.connection.inbox.closed;
+        if let Some(fence) = &mut self.fence {
+            fence.has_holes |= is_hole;
+        }
     }
 
     async fn message_within(&mut self, patience: Duration) -> Result<Answered, Stop> {
@@ -172,7 +186,9 @@ impl OpenCase {
         if let Some(fence) = &self.fence {
             subject = fence.name.subject(&subject);
         }
-        self.exchange(&subject, &reply, body, PATIENCE).await
+        let answered = self.exchange(&subject, &reply, body, PATIENCE).await?;
+        self.note_hole(answered);
+        Ok(answered)
     }
 
     fn next_answer(&mut self) -> String {
