@@ -45,6 +45,7 @@ pub(super) fn record(shape: &Shape) -> RunRecord {
     let warm_up = Time::from_nanos((shape.seconds * 5e7) as u64);
     let mut recorder = Recorder::new(Options {
         warm_up: Some(warm_up),
+        load_changes: Vec::new(),
         groups: vec![Group {
             name: "steady".to_owned(),
             publishers: shape.publishers,
