@@ -44,6 +44,10 @@ pub(super) fn total_rows(result: &RunResult) -> Vec<(&'static str, String)> {
         ("stalls", count(totals.stalls)),
         ("batches", batch_text(result)),
     ];
+    let unsent = totals.offered.saturating_sub(totals.published);
+    if unsent > 0 {
+        rows.push(("never sent", count(unsent)));
+    }
     if let Some(under_way) = totals.under_way.filter(|messages| *messages > 0) {
         rows.push(("under way", count(under_way)));
     }

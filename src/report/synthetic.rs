@@ -85,6 +85,8 @@ fn add_trouble(record: &mut RunRecord, settings: &mut crate::scenario::Settings,
     settings.faults = serde_json::from_value(serde_json::json!([
         { "action": "drop", "frame": "flow-ack", "nth": 3 },
         { "action": "cut", "from": format!("{}ns", at(0.55)), "until": format!("{}ns", at(0.65)) },
+        { "action": "hold", "from": format!("{}ns", at(0.55)), "until": format!("{}ns", at(0.65)) },
+        { "action": "slow", "delay": "1ms", "from": format!("{}ns", at(0.57)), "until": format!("{}ns", at(0.62)) },
     ]))
     .unwrap();
     record.summary.leader_changes = vec![LeaderChange {
