@@ -52,6 +52,11 @@ impl<'a> Watch<'a> {
             });
         let options = Options {
             warm_up: settings.warm_up.known(),
+            load_changes: settings
+                .publishers
+                .iter()
+                .flat_map(Publishers::rate_changes)
+                .collect(),
             groups: groups.collect(),
             server_watched,
         };

@@ -66,13 +66,21 @@ impl Live {
         processes().filter(is_server).collect()
     }
 
+    /// Waits for its end, which is as the file expects: its result.
+    fn passes(self) -> Value {
+        let (code, told, result) = self.end();
+        assert_eq!(
+            (code, &result["verdict"]),
+            (Some(0), &"pass".into()),
+            "{told}"
+        );
+        result
+    }
+
     /// Waits for its end: exit code, what it said, its result; and nothing of it is left.
     fn end(self) -> (Option<i32>, String, Value) {
-        let mark = self.folder.path().display().to_string();
         let output = self.child.wait_with_output().unwrap();
-        until("the end of all servers and guards", || {
-            !processes().any(|pid| arguments(pid).contains(&mark))
-        });
+        all_gone(&self.folder);
         let left = std::fs::read_dir(self.folder.path().join("tmp")).unwrap();
         assert_eq!(left.count(), 0);
         let result = std::fs::read(self.folder.path().join("o/result.json")).unwrap();
@@ -90,6 +98,14 @@ fn until(what: &str, mut happened: impl FnMut() -> bool) {
         happened()
     });
     assert!(happens, "{what} does not come");
+}
+
+/// Waits until no server and no guard of a run in this folder is left.
+fn all_gone(folder: &tempfile::TempDir) {
+    let mark = folder.path().display().to_string();
+    until("the end of all servers and guards", || {
+        !processes().any(|pid| arguments(pid).contains(&mark))
+    });
 }
 
 fn processes() -> impl Iterator<Item = Pid> {
@@ -171,21 +187,17 @@ fn leaders(result: &Value) -> Vec<Option<&str>> {
         .collect()
 }
 
+/// The server that the first fault of the file hit first.
+fn first_hit(result: &Value) -> &str {
+    result["faults"][0]["servers"][0].as_str().unwrap()
+}
+
 #[test]
 fn a_leader_steps_down_and_the_result_tells_who_follows() {
     let fault = "[[faults]]\naction = \"step-down\"\nfrom = \"1s\"\n";
-    let (code, told, result) = Live::start("ok", "3s", fault).end();
-    assert_eq!(
-        (code, &result["verdict"]),
-        (Some(0), &"pass".into()),
-        "{told}"
-    );
+    let result = Live::start("ok", "3s", fault).passes();
     assert_eq!(result["faults"][0]["count"], 1);
-    let old = result["faults"][0]["servers"][0]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    let leaders = leaders(&result);
+    let (old, leaders) = (first_hit(&result), leaders(&result));
     assert!(
         matches!(leaders[..], [None, Some(new)] if new != old),
         "{old}: {leaders:?}"
@@ -195,12 +207,7 @@ fn a_leader_steps_down_and_the_result_tells_who_follows() {
 #[test]
 fn a_killed_leader_comes_back_and_what_was_acked_is_there() {
     let fault = "[[faults]]\naction = \"kill\"\nfrom = \"1s\"\nuntil = \"3s\"\n";
-    let (code, told, result) = Live::start("fail", "5s", fault).end();
-    assert_eq!(
-        (code, &result["verdict"]),
-        (Some(0), &"pass".into()),
-        "{told}"
-    );
+    let result = Live::start("fail", "5s", fault).passes();
     assert_eq!(result["violations"], serde_json::json!([]));
     // Who leads next is open: the others wait for longer than it was away, so it may be the same.
     let leaders = leaders(&result);
@@ -214,12 +221,7 @@ fn a_killed_leader_comes_back_and_what_was_acked_is_there() {
 fn a_server_of_each_number_is_restarted_in_turn() {
     let fault =
         "[[faults]]\naction = \"rolling-restart\"\nfrom = \"500ms\"\ndown_for = \"100ms\"\n";
-    let (code, told, result) = Live::start("ok", "12s", fault).end();
-    assert_eq!(
-        (code, &result["verdict"]),
-        (Some(0), &"pass".into()),
-        "{told}"
-    );
+    let result = Live::start("ok", "12s", fault).passes();
     assert_eq!(
         result["faults"][0]["servers"],
         serde_json::json!(["server 0", "server 1", "server 2"])
@@ -230,9 +232,8 @@ fn a_server_of_each_number_is_restarted_in_turn() {
 fn a_server_that_stands_still_is_a_hole_in_what_servers_say() {
     let fault = "[live]\nmonitor_every = \"200ms\"\n[[faults]]\naction = \"freeze\"\nrole = \"follower\"\n\
                  from = \"1s\"\nuntil = \"2s\"\n";
-    let (code, told, result) = Live::start("ok", "4s", fault).end();
-    assert_eq!(code, Some(0), "{told}");
-    let frozen = &result["faults"][0]["servers"][0];
+    let result = Live::start("ok", "4s", fault).passes();
+    let frozen = first_hit(&result);
     let servers = result["servers"].as_array().unwrap();
     assert_eq!(servers.len(), 3);
     for server in servers {
@@ -243,7 +244,7 @@ fn a_server_that_stands_still_is_a_hole_in_what_servers_say() {
         let mut amid = at_ns.iter().zip(&memory);
         let is_hole =
             amid.any(|(at, said)| (1_050_000_000..1_700_000_000).contains(at) && said.is_none());
-        assert_eq!(is_hole, server["name"] == *frozen, "{server}");
+        assert_eq!(is_hole, server["name"] == frozen, "{server}");
         assert!(memory.iter().flatten().all(|bytes| *bytes > 1 << 20));
         assert!(
             server["raft_lag"]
@@ -265,9 +266,7 @@ fn of_several_streams_the_first_is_the_one_whose_leader_servers_tell() {
         "stream.subjects=[\"many.{stream}.>\"]",
         "publishers.0.subject=many.{stream}.{publisher}",
     ];
-    let live = Live::start_with("ok", "2s", every, &two);
-    let (code, told, result) = live.end();
-    assert_eq!(code, Some(0), "{told}");
+    let result = Live::start_with("ok", "2s", every, &two).passes();
     for (series, all) in [("leads", false), ("raft_lag", true)] {
         let servers = result["servers"].as_array().unwrap().iter();
         let knows = servers.filter(|server| {
@@ -281,18 +280,9 @@ fn of_several_streams_the_first_is_the_one_whose_leader_servers_tell() {
 #[test]
 fn a_leader_without_its_routes_is_followed_by_another() {
     let fault = "[[faults]]\naction = \"cut-routes\"\nfrom = \"500ms\"\nuntil = \"10s\"\n";
-    let (code, told, result) = Live::start("ok", "11s", fault).end();
-    assert_eq!(
-        (code, &result["verdict"]),
-        (Some(0), &"pass".into()),
-        "{told}"
-    );
+    let result = Live::start("ok", "11s", fault).passes();
     assert_eq!(result["violations"], serde_json::json!([]));
-    let old = result["faults"][0]["servers"][0]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    let leaders = leaders(&result);
+    let (old, leaders) = (first_hit(&result), leaders(&result));
     assert!(
         leaders.iter().flatten().any(|new| *new != old),
         "{old}: {leaders:?}"
@@ -303,12 +293,7 @@ fn a_leader_without_its_routes_is_followed_by_another() {
 #[test]
 fn slow_routes_make_acks_late_by_what_the_file_says() {
     let fault = "[[faults]]\naction = \"slow-routes\"\nfrom = \"0s\"\ndelay = \"50ms\"\n";
-    let (code, told, result) = Live::start("fail", "3s", fault).end();
-    assert_eq!(
-        (code, &result["verdict"]),
-        (Some(0), &"pass".into()),
-        "{told}"
-    );
+    let result = Live::start("fail", "3s", fault).passes();
     // The leader asks a follower, and that answers.
     let (p50, totals) = (&result["ack_latency_ns"]["p50"], &result["totals"]);
     assert!(p50.as_u64() > Some(100_000_000), "{p50}");
@@ -318,12 +303,7 @@ fn slow_routes_make_acks_late_by_what_the_file_says() {
 #[test]
 fn what_a_held_link_keeps_back_comes_late_and_whole() {
     let fault = "[[faults]]\naction = \"hold\"\npublisher = 1\nfrom = \"1s\"\nuntil = \"3s\"\n";
-    let (code, told, result) = Live::start("fail", "4s", fault).end();
-    assert_eq!(
-        (code, &result["verdict"]),
-        (Some(0), &"pass".into()),
-        "{told}"
-    );
+    let result = Live::start("fail", "4s", fault).passes();
     let (latency, totals) = (&result["ack_latency_ns"], &result["totals"]);
     assert_eq!((&totals["lost"], &totals["gaps"]), (&0.into(), &0.into()));
     assert!(latency["max"].as_u64() > Some(1_500_000_000), "{latency}");
@@ -334,12 +314,7 @@ fn what_a_held_link_keeps_back_comes_late_and_whole() {
 #[test]
 fn a_publisher_whose_link_is_cut_connects_anew_and_goes_on() {
     let fault = "[[faults]]\naction = \"cut\"\npublisher = 2\nfrom = \"1s\"\nuntil = \"2500ms\"\n";
-    let (code, told, result) = Live::start("ok", "8s", fault).end();
-    assert_eq!(
-        (code, &result["verdict"]),
-        (Some(0), &"pass".into()),
-        "{told}"
-    );
+    let result = Live::start("ok", "8s", fault).passes();
     let response = &result["response_time_ns"]["max"];
     assert!(response.as_u64() > Some(1_400_000_000), "{response}");
     assert_eq!(result["totals"]["batches"]["started"], 4);
@@ -374,12 +349,7 @@ fn no_connection_passes_the_ports_by_at_which_faults_are_made() {
         let came_in = count(&|it| doors.contains(&it.local_port));
         came_in > 0 && came_in == count(&|it| behind.contains(&it.remote_port))
     });
-    let (code, told, result) = live.end();
-    assert_eq!(
-        (code, &result["verdict"]),
-        (Some(0), &"pass".into()),
-        "{told}"
-    );
+    live.passes();
 }
 
 /// Every connection of a server is one with us, and those that it has dialled lead to our ports; gives their
@@ -434,11 +404,25 @@ fn no_server_outlives_a_run_that_is_cut_short_amid_its_faults() {
             assert!(told.contains("waiting up to 5 s for publishers"), "{told}");
             assert_eq!(result["partial"], true);
         } else {
-            let mark = live.folder.path().display().to_string();
-            live.child.wait_with_output().unwrap();
-            until("the end of all servers and guards", || {
-                !processes().any(|pid| arguments(pid).contains(&mark))
-            });
+            let Live { folder, child } = live;
+            child.wait_with_output().unwrap();
+            all_gone(&folder);
         }
     }
+}
+
+#[test]
+fn a_signal_while_servers_start_is_answered_with_what_is_waited_for() {
+    let live = Live::start("ok", "5s", "");
+    until("a server that starts", || !live.servers().is_empty());
+    kill_process(Pid::from_child(&live.child), Signal::INT).unwrap();
+    let Live { folder, child } = live;
+    let output = child.wait_with_output().unwrap();
+    all_gone(&folder);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{told}");
+    assert!(
+        told.contains("a signal came while servers were starting"),
+        "{told}"
+    );
 }

@@ -366,6 +366,9 @@ fn the_end_is_told_in_text_or_in_one_document() {
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     stderr.read_line(&mut line).unwrap();
     assert!(line.starts_with("listening on nats://127.0.0.1:"), "{line}");
+    line.clear();
+    stderr.read_line(&mut line).unwrap();
+    assert_eq!(line, "stream S takes t.>\n");
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();

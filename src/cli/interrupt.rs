@@ -14,6 +14,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::Failure;
+use super::print;
 use crate::live::hangup_counts;
 use crate::report::discard_unfinished;
 
@@ -128,6 +129,25 @@ impl Interrupt {
                 },
             }
         }
+    }
+
+    /// Does `work`, which heeds the [flag](Self::flag) in its own time, and says `words` at once when a signal
+    /// comes meanwhile.
+    pub(super) fn saying<T>(&self, words: &str, work: impl FnOnce() -> T) -> T {
+        let (done, over) = channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                while let Err(RecvTimeoutError::Timeout) = over.recv_timeout(LOOK) {
+                    if self.signal().is_some() {
+                        print::note(words);
+                        return;
+                    }
+                }
+            });
+            let worked = work();
+            drop(done);
+            worked
+        })
     }
 
     fn listen(self) -> Result<Self, Failure> {

@@ -24,7 +24,7 @@ use crate::fault::Faults;
 use crate::machine::Time;
 use crate::modelled::{self, Modelled};
 use crate::report::FORMAT;
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, StreamSettings};
 use crate::seed::Seed;
 use crate::serve::{Clock as _, Hub, RealClock, Tally, serve as serve_clients};
 use crate::server::api::{ApiFailure, ApiRequest};
@@ -178,7 +178,10 @@ fn run(
         let hub = Hub::new(modelled, options, faults, seed, observer);
         let hub = Rc::new(RefCell::new(hub));
         let clock = Rc::new(RealClock::start(arguments.speed));
-        let line = format!("listening on nats://{address}");
+        let line = format!(
+            "listening on nats://{address}\n{}",
+            served(&scenario.settings.stream)
+        );
         if arguments.json {
             print::log(&line);
         } else {
@@ -197,6 +200,22 @@ fn run(
         let hub = hub.borrow();
         Ok(Served::new(scenario, seed, address, duration, &hub))
     })
+}
+
+/// What a client may publish to, in a line.
+fn served(stream: &StreamSettings) -> String {
+    const SHOWN: usize = 5;
+    let shown: Vec<&str> = stream
+        .subjects
+        .iter()
+        .take(SHOWN)
+        .map(String::as_str)
+        .collect();
+    let more = match stream.subjects.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more subjects"),
+    };
+    format!("stream {} takes {}{more}", stream.name, shown.join(", "))
 }
 
 /// An id as servers have it: 56 characters of base 32, of which the first is N.

@@ -11,6 +11,10 @@ use super::print;
 use crate::live::{LiveError, LocalServers, Options, Surroundings, configuration, find_server};
 use crate::scenario::{LiveServers, Settings};
 
+/// What a signal is answered with while servers start.
+const STARTING: &str =
+    "a signal came while servers were starting; they are stopped first, which takes some seconds";
+
 /// Servers to run against.
 pub(super) enum Servers {
     /// Named by the user.
@@ -100,7 +104,9 @@ impl Servers {
             links: needs.links.clone(),
             ..Options::new(found.path)
         };
-        let started = LocalServers::start(usize::from(count), &options);
+        let started = interrupt.saying(STARTING, || {
+            LocalServers::start(usize::from(count), &options)
+        });
         if matches!(started, Err(LiveError::Stopped)) {
             interrupt.check()?;
         }

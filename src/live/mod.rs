@@ -3,9 +3,9 @@
 //! `access` says how to get in, `fetch` finds a nats-server, `local` runs some by a `plan`, each a `node`,
 //! behind `links` of doors (`door`) where those are to be disturbed, `target`
 //! makes the stream, `fleet` publishes, `probes` ask the API meanwhile, `chaos` makes faults in the
-//! `cluster`, `monitor` asks servers about themselves (`told` reads their answers), `reading` reads back and `verify` compares. `ceiling` runs the
-//! fleet against the `sink`, to tell what the generator can do at the most. Leans on `load`, `client`, `scenario` and `event`. It and `sim` never see
-//! each other.
+//! `cluster`, `monitor` asks servers about themselves (`told` reads their answers, by `lenient`), `reading` reads
+//! back and `verify` compares. `ceiling` runs the fleet against the `sink`, to tell what the generator can do at
+//! the most. Leans on `load`, `client`, `scenario` and `event`. It and `sim` never see each other.
 
 mod access;
 mod alarm;
@@ -21,6 +21,7 @@ mod error;
 mod fetch;
 mod fleet;
 mod interrupt;
+mod lenient;
 mod links;
 mod local;
 mod monitor;
@@ -50,5 +51,5 @@ pub use interrupt::{Interrupts, hangup_counts};
 pub use local::{LocalServers, Options};
 pub use run::{LiveOutcome, RunOptions, run};
 pub use target::Target;
-pub use told::{Answers, lag_of};
+pub use told::{Answers, NoAnswers, lags_of};
 pub use verify::{Finding, ReadBack};

@@ -1,9 +1,10 @@
 //! What servers say of themselves while a run goes on, asked at their monitoring ports.
 //!
 //! On a thread of its own: neither the publishers nor their clock notice. A server that is down, stands still or
-//! talks nonsense is a hole in its series, and never the end of a run. Leans on `told` for what answers say, on
-//! `clock`.
+//! talks nonsense is a hole in its series, and never the end of a run; of one that never answers a note says why.
+//! Leans on `told` for what answers say, on `clock`.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::thread::JoinHandle;
@@ -16,8 +17,10 @@ use tokio::sync::oneshot;
 use tokio::time::MissedTickBehavior;
 
 use super::clock::Clock;
-use super::told::{Answers, lag_of};
+use super::told::{Answers, lags_of};
+use crate::machine::Time;
 use crate::measure::{ServerFigures, ServerSeries};
+use crate::units::{Bytes, Span};
 
 /// Most bytes of an answer: a server with more to say is not asked in this way.
 const LARGEST_ANSWER: u64 = 4 << 20;
@@ -44,7 +47,16 @@ pub(super) struct Monitored {
 /// Servers that are asked.
 pub(super) struct Monitor {
     end: oneshot::Sender<()>,
-    thread: JoinHandle<Vec<ServerSeries>>,
+    thread: JoinHandle<Said>,
+}
+
+/// What servers said in a run.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    /// Of each server.
+    pub(super) series: Vec<ServerSeries>,
+    /// Who never answered, and why.
+    pub(super) notes: Vec<String>,
 }
 
 impl Monitor {
@@ -76,7 +88,7 @@ impl Monitor {
     }
 
     /// What they said.
-    pub(super) fn finish(self) -> Vec<ServerSeries> {
+    pub(super) fn finish(self) -> Said {
         // It listens until it has heard this.
         let _ = self.end.send(());
         self.thread.join().unwrap_or_default()
@@ -89,16 +101,16 @@ async fn ask(
     every: Duration,
     clock: Clock,
     mut ended: oneshot::Receiver<()>,
-) -> Vec<ServerSeries> {
-    let named = servers.iter().map(|server| {
-        let name = server.name.clone().unwrap_or_default();
-        ServerSeries::new(name, server.url.clone())
-    });
-    let mut all: Vec<ServerSeries> = named.collect();
+) -> Said {
+    let mut all: Vec<Asked> = servers.iter().map(Asked::new).collect();
     let found = join_all(servers.iter().map(|server| Place::find(&server.url)));
     let places = tokio::select! {
         biased;
-        _ = &mut ended => return named_by_place(all),
+        _ = &mut ended => {
+            let unfound = Err("the run was over before its address was found".to_owned());
+            all.iter_mut().for_each(|asked| asked.hear(&unfound));
+            return said(all);
+        }
         places = found => places,
     };
     let patience = every.min(PATIENCE);
@@ -118,46 +130,89 @@ async fn ask(
         }
         left = ticks_each - 1;
         let at_ns = clock.now().as_nanos();
-        let look = join_all(places.iter().map(|place| answers(place.as_ref(), patience)));
+        let look = join_all(places.iter().map(|place| answers(place, patience, stream)));
         let look = tokio::select! {
             biased;
             _ = &mut ended => break,
             look = look => look,
         };
-        for (series, said) in all.iter_mut().zip(&look) {
-            series.push(at_ns, figures(said.as_ref(), stream, &look));
-            if series.name.is_empty() {
-                series.name = said.as_ref().and_then(Answers::server).unwrap_or_default();
-            }
+        let lags = lags_of(look.iter().flatten());
+        for (asked, said) in all.iter_mut().zip(&look) {
+            asked.hear(said);
+            asked.series.push(at_ns, figures(said.as_ref().ok(), &lags));
         }
-        if all.iter().any(ServerSeries::is_full) {
-            all.iter_mut().for_each(ServerSeries::thin_out);
+        if all.iter().any(|asked| asked.series.is_full()) {
+            all.iter_mut().for_each(|asked| asked.series.thin_out());
             ticks_each = ticks_each.saturating_mul(2);
         }
     }
-    named_by_place(all)
+    said(all)
 }
 
-/// Who has not said what it is called has the name of its port.
-fn named_by_place(mut all: Vec<ServerSeries>) -> Vec<ServerSeries> {
-    for series in &mut all {
+/// A server while it is asked.
+struct Asked {
+    series: ServerSeries,
+    /// Why it has not answered so far; `None` once it has.
+    silent: Option<String>,
+}
+
+impl Asked {
+    fn new(server: &Monitored) -> Self {
+        let name = server.name.clone().unwrap_or_default();
+        Self {
+            series: ServerSeries::new(name, server.url.clone()),
+            silent: Some(String::new()),
+        }
+    }
+
+    fn hear(&mut self, said: &Result<Answers, String>) {
+        match said {
+            Ok(said) => {
+                self.silent = None;
+                if self.series.name.is_empty() {
+                    self.series.name = said.server().unwrap_or_default().to_owned();
+                }
+            }
+            Err(why) => {
+                if let Some(silent) = &mut self.silent {
+                    silent.clone_from(why);
+                }
+            }
+        }
+    }
+}
+
+/// What all said. Who has not said what it is called has the name of its port.
+fn said(all: Vec<Asked>) -> Said {
+    let mut said = Said::default();
+    for Asked { mut series, silent } in all {
+        let monitor = &series.monitor;
+        // A run may be over before anybody was asked.
+        if let Some(why) = silent.filter(|why| !why.is_empty()) {
+            let who = match series.name.as_str() {
+                "" => String::new(),
+                name => format!(" of {name}"),
+            };
+            said.notes.push(format!(
+                "the monitoring port{who} at {monitor} never answered, and there are no figures of its server: {why}"
+            ));
+        }
         if series.name.is_empty() {
             series.name.clone_from(&series.monitor);
         }
+        said.series.push(series);
     }
-    all
+    said
 }
 
 /// What one server said, and of its replica whoever leads.
-fn figures(said: Option<&Answers>, stream: &str, look: &[Option<Answers>]) -> ServerFigures {
+fn figures(said: Option<&Answers>, lags: &BTreeMap<&str, u64>) -> ServerFigures {
     let Some(said) = said else {
         return ServerFigures::default();
     };
     ServerFigures {
-        raft_lag: said
-            .server()
-            .and_then(|name| lag_of(&name, stream, look.iter().flatten())),
-        ..said.figures(stream)
+        raft_lag: said.server().and_then(|name| lags.get(name).copied()),
+        ..said.figures()
     }
 }
 
@@ -169,28 +224,48 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// Looks a monitoring port up; `None` if that leads nowhere in time.
-    async fn find(url: &'a str) -> Option<Self> {
-        let (authority, base) = parts(url)?;
-        let looking = tokio::time::timeout(LOOKUP, lookup_host(authority));
-        Some(Self {
+    /// Looks a monitoring port up.
+    ///
+    /// # Errors
+    /// That leads nowhere in time; in words.
+    async fn find(url: &'a str) -> Result<Self, String> {
+        let (authority, base) = parts(url).ok_or("it has no address")?;
+        let looking = tokio::time::timeout(LOOKUP, lookup_host(authority)).await;
+        let found = looking.map_err(|_| "its address was not found in time")?;
+        let found = found.map_err(|error| format!("its address was not found: {error}"))?;
+        Ok(Self {
             authority,
             base,
-            addresses: looking.await.ok()?.ok()?.collect(),
+            addresses: found.collect(),
         })
     }
 }
 
-/// The answers of a server; `None` if it does not give the first.
-async fn answers(place: Option<&Place<'_>>, patience: Duration) -> Option<Answers> {
-    let place = place?;
+/// The answers of a server.
+///
+/// # Errors
+/// It does not give the first; why, in words.
+async fn answers(
+    place: &Result<Place<'_>, String>,
+    patience: Duration,
+    stream: &str,
+) -> Result<Answers, String> {
+    let place = place.as_ref().map_err(Clone::clone)?;
     let all = PATHS.map(|path| async move {
         let got = tokio::time::timeout(patience, get(place, path)).await;
-        got.ok()?.ok()
+        let late = |_| {
+            format!(
+                "nothing within {}",
+                Span(Time::from_nanos(patience.as_nanos() as u64))
+            )
+        };
+        got.map_err(late)?.map_err(|error| error.to_string())
     });
     let [varz, jsz, connz] = all;
     let (varz, jsz, connz) = tokio::join!(varz, jsz, connz);
-    Answers::read(&varz?, jsz.as_deref(), connz.as_deref())
+    let (jsz, connz) = (jsz.ok(), connz.ok());
+    Answers::read(&varz?, jsz.as_deref(), connz.as_deref(), stream)
+        .map_err(|error| error.to_string())
 }
 
 /// An answer over HTTP, head and body.
@@ -206,7 +281,8 @@ async fn get(place: &Place<'_>, path: &str) -> io::Result<Vec<u8>> {
         .read_to_end(&mut answer)
         .await?;
     if answer.len() as u64 > LARGEST_ANSWER {
-        return Err(io::ErrorKind::FileTooLarge.into());
+        let what = format!("its answer is larger than {}", Bytes(LARGEST_ANSWER));
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
     }
     Ok(answer)
 }
@@ -221,7 +297,6 @@ fn parts(url: &str) -> Option<(&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::Time;
 
     #[test]
     fn a_url_has_an_authority_and_may_have_a_base() {
@@ -230,10 +305,11 @@ mod tests {
         assert_eq!(parts("nats://a:1"), None);
     }
 
-    /// One that answers, one that accepts and is silent, one that is not there.
+    /// One that answers, one that accepts and is silent, one that is not there, one that is no such port.
     #[tokio::test]
     async fn who_does_not_answer_is_a_hole_and_nobody_waits_long() {
         let well = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let other = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let monitored = |address: std::net::SocketAddr| Monitored {
@@ -244,23 +320,26 @@ mod tests {
             monitored(well.local_addr().unwrap()),
             monitored(silent.local_addr().unwrap()),
             monitored(gone.local_addr().unwrap()),
+            monitored(other.local_addr().unwrap()),
         ];
         drop(gone);
-        tokio::spawn(async move {
+        let saying = |listener: tokio::net::TcpListener, said: &'static [u8]| async move {
             loop {
-                let (mut stream, _) = well.accept().await.unwrap();
+                let (mut stream, _) = listener.accept().await.unwrap();
                 let mut request = [0; 256];
                 let _ = stream.read(&mut request).await.unwrap();
-                let said = b"HTTP/1.0 200 OK\r\n\r\n{\"server_name\":\"n\",\"mem\":7}";
                 stream.write_all(said).await.unwrap();
             }
-        });
+        };
+        let said = b"HTTP/1.0 200 OK\r\n\r\n{\"server_name\":\"n\",\"mem\":7}";
+        tokio::spawn(saying(well, said));
+        tokio::spawn(saying(other, b"INFO {}\r\n"));
         let clock = Clock::start();
         let every = Duration::from_millis(50);
         let monitor = Monitor::start(servers, "S".to_owned(), every, clock).unwrap();
         tokio::time::sleep(Duration::from_millis(400)).await;
         let before = clock.now();
-        let all = monitor.finish();
+        let Said { series: all, notes } = monitor.finish();
         assert!(clock.now() - before < Time::from_millis(200));
         let looks = all[0].at_ns.len();
         assert!(looks >= 2, "{all:?}");
@@ -278,5 +357,15 @@ mod tests {
             [None, None]
         );
         assert_eq!(all[1].name, all[1].monitor);
+        let whys = [
+            "nothing within 50ms",
+            "refused",
+            "does not answer like a monitoring port",
+        ];
+        assert_eq!(notes.len(), whys.len(), "{notes:?}");
+        for ((note, series), why) in notes.iter().zip(&all[1..]).zip(whys) {
+            let who = format!("the monitoring port at {} never answered", series.monitor);
+            assert!(note.starts_with(&who) && note.contains(why), "{note}");
+        }
     }
 }

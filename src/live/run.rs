@@ -12,7 +12,7 @@ use super::error::LiveError;
 use super::fleet::{Ended, Fleet, LiveWorld, Published, PublisherFailure};
 use super::interrupt::Interrupts;
 use super::local::LocalServers;
-use super::monitor::{Monitor, Monitored};
+use super::monitor::{Monitor, Monitored, Said};
 use super::probes::Probes;
 use super::readback::read_back;
 use super::target::Target;
@@ -22,7 +22,7 @@ use crate::event::Observer;
 use crate::load::PayloadContent;
 use crate::machine::Time;
 use crate::measure::{Generator, ServerSeries};
-use crate::scenario::{LiveSettings, Scenario};
+use crate::scenario::{IDENTIFIED, LiveSettings, Publishers, Scenario};
 use crate::seed::Seed;
 
 /// So long may publishers go on without a server: one that restarts is back by then.
@@ -181,7 +181,7 @@ async fn play(
     }
     let mut ended = published.ended;
     let published_until = world.now();
-    let monitored = monitor.map_or_else(Vec::new, Monitor::finish);
+    let said = monitor.map_or_else(Said::default, Monitor::finish);
     let generator = Some(world.generator(published.spent));
     if let Some(chaos) = chaos.as_ref().filter(|_| !published.hurried) {
         tokio::select! {
@@ -189,7 +189,8 @@ async fn play(
             signal = interrupts.next() => return Ok(LiveOutcome {
                 published_until,
                 generator,
-                monitored,
+                monitored: said.series,
+                notes: said.notes,
                 failures: published.failures,
                 ..cut_short(target, signal)
             }),
@@ -214,13 +215,15 @@ async fn play(
         }
     }
     let mut notes = chaos.map_or_else(Vec::new, Chaos::into_notes);
+    notes.extend(said.notes);
+    notes.extend(settings.publishers.iter().filter_map(only_counted));
     notes.extend(unread.map(|error| format!("the stream was not read back: {error}")));
     Ok(LiveOutcome {
         ended,
         failures: published.failures,
         published_until,
         generator,
-        monitored,
+        monitored: said.series,
         read_back: found,
         notes,
         ..cut_short(target, 0)
@@ -264,6 +267,18 @@ async fn made(chaos: Option<&Chaos<'_, '_>>) -> Result<std::convert::Infallible,
     }
 }
 
+/// That messages of a group cannot be told apart where the stream is read back, if so.
+fn only_counted(group: &Publishers) -> Option<String> {
+    let smallest = group.payload.smallest();
+    (smallest < IDENTIFIED).then(|| {
+        format!(
+            "{}: payloads may be as small as {smallest}, and below {IDENTIFIED} none has room for what names its \
+             message: those are only counted by subject when the stream is read back",
+            group.name
+        )
+    })
+}
+
 fn cut_short(target: &Target, signal: u8) -> LiveOutcome {
     LiveOutcome {
         ended: Ended::Signal(signal),
@@ -295,4 +310,32 @@ fn check_payloads(scenario: &Scenario, target: &Target) -> Result<(), LiveError>
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{PayloadSize, SizeRange};
+    use crate::units::Bytes;
+
+    #[test]
+    fn a_group_whose_messages_may_be_too_short_to_name_themselves_is_named() {
+        let from = |least: u64| {
+            only_counted(&Publishers {
+                name: "short".to_owned(),
+                payload: PayloadSize::Range(SizeRange {
+                    min: Bytes(least),
+                    max: Bytes(100),
+                }),
+                ..Publishers::default()
+            })
+        };
+        assert_eq!(from(16), None);
+        let note = from(15).unwrap();
+        assert!(
+            note.starts_with("short: payloads may be as small as 15B")
+                && note.contains("only counted"),
+            "{note}"
+        );
+    }
 }

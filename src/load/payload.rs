@@ -2,15 +2,17 @@
 //!
 //! The first 16 bytes name publisher, batch and sequence and carry a digest; the rest is filler
 //! that follows from the sequence. Shorter payloads are filler alone and can only be counted.
-//! Leans on nothing of ours.
+//! Leans on `scenario` for the smallest payload that does.
 
 use std::sync::Arc;
 
 use bytes::BufMut;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
+use crate::scenario::IDENTIFIED;
+
 /// Smallest payload that names its message.
-pub const IDENTIFIED_BYTES: u32 = 16;
+pub const IDENTIFIED_BYTES: u32 = IDENTIFIED.0 as u32;
 
 /// Which message of the run a payload belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

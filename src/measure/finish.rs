@@ -90,7 +90,8 @@ impl Recorder {
     }
 
     /// The first part of the window, and how it was found if it had to be: where messages acknowledged (or
-    /// sent, if nothing is ever acknowledged) and messages in flight have both become steady.
+    /// sent, if nothing is ever acknowledged) and messages in flight have both become steady, and the file
+    /// changes the load no more.
     fn warm_up(&self, until: u64) -> (usize, Option<FoundWarmUp>) {
         let Some(slice_ns) = self.places.slice_width() else {
             return (0, None);
@@ -106,8 +107,16 @@ impl Recorder {
         };
         let moved: Vec<u64> = slices.iter().map(moved).collect();
         let in_flight: Vec<u64> = slices.iter().map(|slice| slice.in_flight).collect();
-        let steady = steady_from(&moved).zip(steady_from(&in_flight));
-        let left_out = steady.map_or(0, |(moved, in_flight)| moved.max(in_flight));
+        let begun = self.load_changes.iter();
+        let begun = begun.filter(|(from, _)| from.as_nanos() < until);
+        let changed = begun.map(|(_, changed)| changed.as_nanos().min(until));
+        let changes_ns = changed.max().unwrap_or(0);
+        let changes = (changes_ns.div_ceil(slice_ns).saturating_sub(first)) as usize;
+        // As with the others: what goes on in the second half is a trend.
+        let load = (changes <= slices.len() / 2).then_some(changes);
+        let ends = [steady_from(&moved), steady_from(&in_flight), load];
+        let steady = ends.into_iter().collect::<Option<Vec<usize>>>();
+        let left_out = steady.iter().flatten().copied().max().unwrap_or(0);
         let place = if left_out > 0 {
             first as usize + left_out
         } else {
@@ -115,6 +124,7 @@ impl Recorder {
         };
         let found = FoundWarmUp {
             steady: steady.is_some(),
+            load_changes_until_ns: (changes_ns > 0).then_some(changes_ns),
             until_ns: self.places.start(place),
             slice_ns,
             slices: slices.len() as u64,

@@ -29,6 +29,8 @@ pub struct Options {
     /// Rates and latencies leave out messages sent before; none: where the run becomes steady is to be
     /// found.
     pub warm_up: Option<Time>,
+    /// When the load that is offered begins to change by itself, and has changed: a run is not steady before.
+    pub load_changes: Vec<(Time, Time)>,
     /// The groups of the file, in its order; publishers are numbered through them. Empty: one
     /// group of everybody.
     pub groups: Vec<Group>,
@@ -40,6 +42,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             warm_up: Some(Time::ZERO),
+            load_changes: Vec::new(),
             groups: Vec::new(),
             server_watched: false,
         }
@@ -49,6 +52,7 @@ impl Default for Options {
 /// Watches a run in constant memory.
 pub struct Recorder {
     pub(super) places: Places,
+    pub(super) load_changes: Vec<(Time, Time)>,
     pub(super) server_watched: bool,
     /// Nothing is on its way to the stream any more.
     pub(super) settled: bool,
@@ -82,6 +86,7 @@ impl Recorder {
                 Some(warm_up) => Places::after(warm_up.as_nanos()),
                 None => Places::slices(),
             },
+            load_changes: options.load_changes,
             server_watched: options.server_watched,
             settled: false,
             batches: Batches::new(),

@@ -310,6 +310,39 @@ fn a_run_that_is_steady_leaves_out_its_first_acks_at_most_and_one_that_never_is_
     }
 }
 
+/// Rates over time may look even where nothing can go faster: what the file does counts, too.
+#[test]
+fn no_run_is_steady_while_its_file_changes_the_load() {
+    let found = |until| {
+        let mut scene = Scene::new(Options {
+            warm_up: None,
+            load_changes: vec![(Time::ZERO, Time::from_micros(until))],
+            ..Options::default()
+        });
+        scene.at(0).start(0, 0);
+        for sequence in 1..10_000 {
+            scene.at(sequence * 100).publish(0, sequence);
+            scene.at(sequence * 100 + 50).ack(0, 10, sequence);
+        }
+        let summary = scene.finish(1_000_000);
+        (summary.window.from_ns, summary.window.warm_up.unwrap())
+    };
+    let (_, even) = found(0);
+    assert!(even.steady && even.load_changes_until_ns.is_none());
+    let (later, early) = found(300_000);
+    assert!(
+        early.steady && (300_000_000..350_000_000).contains(&later),
+        "{early:?}"
+    );
+    assert_eq!(early.until_ns, later);
+    let (whole, late) = found(900_000);
+    assert!(!late.steady && whole == 0, "{late:?}");
+    assert_eq!(
+        (late.until_ns, late.load_changes_until_ns),
+        (0, Some(900_000_000))
+    );
+}
+
 /// Six seconds of one message each millisecond, and what is seen when they are over and slices would double.
 fn six_seconds_and(later: &[Event]) -> Summary {
     let mut scene = Scene::new(Options {

@@ -133,6 +133,11 @@ impl ServerSeries {
         });
     }
 
+    /// Whether it answered at any look.
+    pub fn answered(&self) -> bool {
+        each_column!(self, column => column.iter().any(Option::is_some)).contains(&true)
+    }
+
     /// Whether every column has an entry for each look.
     pub fn is_whole(&self) -> bool {
         let looks = self.at_ns.len();
@@ -164,5 +169,18 @@ mod tests {
         assert_eq!(series.memory_bytes[..3], [None, Some(2), Some(4)]);
         series.leads.pop();
         assert!(!series.is_whole());
+    }
+
+    #[test]
+    fn who_told_anything_has_answered() {
+        let mut series = ServerSeries::new("n".to_owned(), String::new());
+        series.push(0, ServerFigures::default());
+        assert!(!series.answered());
+        let said = ServerFigures {
+            connections: Some(0),
+            ..ServerFigures::default()
+        };
+        series.push(1, said);
+        assert!(series.answered());
     }
 }

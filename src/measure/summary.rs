@@ -79,6 +79,9 @@ pub struct Window {
 pub struct FoundWarmUp {
     /// Whether the run became steady in its first half. If not, the window is the whole run.
     pub steady: bool,
+    /// Until when the file itself changes the rates of publishers, if it does: the run is not steady before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_changes_until_ns: Option<u64>,
     /// The end of the warm-up; 0 where nothing was left out.
     pub until_ns: u64,
     /// Length of the slices that were compared: five buckets of `series`.

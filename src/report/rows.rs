@@ -44,6 +44,10 @@ pub(super) fn total_rows(result: &RunResult) -> Vec<(&'static str, String)> {
         ("stalls", count(totals.stalls)),
         ("batches", batch_text(result)),
     ];
+    let unsent = totals.offered.saturating_sub(totals.published);
+    if unsent > 0 {
+        rows.push(("never sent", count(unsent)));
+    }
     if let Some(under_way) = totals.under_way.filter(|messages| *messages > 0) {
         rows.push(("under way", count(under_way)));
     }
@@ -156,6 +160,7 @@ pub(super) fn server_rows(result: &RunResult) -> Vec<(String, String)> {
         let cpu: Vec<f64> = series.cpu_percent.iter().copied().flatten().collect();
         let memory = series.memory_bytes.iter().flatten().max();
         let mut said = match cpu.len() {
+            0 if !series.at_ns.is_empty() && !series.answered() => "never answered".to_owned(),
             0 => "CPU not told".to_owned(),
             looks => format!(
                 "{:.0} % of a core on the mean, {:.0} % at the most",
@@ -169,6 +174,14 @@ pub(super) fn server_rows(result: &RunResult) -> Vec<(String, String)> {
         let dropped = series.slow_consumers.iter().flatten();
         if let Some(dropped) = dropped.max().filter(|dropped| **dropped > 0) {
             let _ = write!(said, "; {} slow consumers", count(*dropped));
+        }
+        let behind = series.raft_lag.iter().flatten();
+        if let Some(entries) = behind.max().filter(|entries| **entries > 0) {
+            let _ = write!(
+                said,
+                "; its replica up to {} append entries behind",
+                count(*entries)
+            );
         }
         (printable(&series.name).into_owned(), said)
     });

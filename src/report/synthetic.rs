@@ -11,7 +11,10 @@ use super::result::tests::settings;
 use super::{Cost, RunRecord, RunResult, Stall, Violation, World, replay_command};
 use crate::event::{BatchNumber, Event, Observer as _, Outcome, PublisherId};
 use crate::machine::Time;
-use crate::measure::{Generator, Group, LeaderChange, Options, Recorder, Spent, latency_histogram};
+use crate::measure::{
+    Generator, Group, LeaderChange, Options, Recorder, ServerFigures, ServerSeries, Spent,
+    latency_histogram,
+};
 use crate::nats::{BatchSequence, GapMode, Operation, StreamSequence};
 use crate::scenario::WarmUp;
 use crate::units::Span;
@@ -45,6 +48,7 @@ pub(super) fn record(shape: &Shape) -> RunRecord {
     let warm_up = Time::from_nanos((shape.seconds * 5e7) as u64);
     let mut recorder = Recorder::new(Options {
         warm_up: Some(warm_up),
+        load_changes: Vec::new(),
         groups: vec![Group {
             name: "steady".to_owned(),
             publishers: shape.publishers,
@@ -81,6 +85,8 @@ fn add_trouble(record: &mut RunRecord, settings: &mut crate::scenario::Settings,
     settings.faults = serde_json::from_value(serde_json::json!([
         { "action": "drop", "frame": "flow-ack", "nth": 3 },
         { "action": "cut", "from": format!("{}ns", at(0.55)), "until": format!("{}ns", at(0.65)) },
+        { "action": "hold", "from": format!("{}ns", at(0.55)), "until": format!("{}ns", at(0.65)) },
+        { "action": "slow", "delay": "1ms", "from": format!("{}ns", at(0.57)), "until": format!("{}ns", at(0.62)) },
     ]))
     .unwrap();
     record.summary.leader_changes = vec![LeaderChange {
@@ -102,6 +108,35 @@ fn add_trouble(record: &mut RunRecord, settings: &mut crate::scenario::Settings,
         message: "sent 201 while shut at 200 on <subject>\u{1b}[2J".to_owned(),
     }];
     record.notes = vec!["The modelled server is uncalibrated.".to_owned()];
+    record.servers = servers(seconds);
+}
+
+/// A server that never answers, a leader, and a follower that stands still for a tenth of the run.
+fn servers(seconds: f64) -> Vec<ServerSeries> {
+    let figures = |number: u64, look: u64| ServerFigures {
+        cpu_percent: Some((40 + 5 * number + look % 7) as f64),
+        memory_bytes: Some((30 + number + look / 4) << 20),
+        slow_consumers: Some(look / 20),
+        leads: Some(number == 1),
+        raft_lag: Some(if number == 1 { 0 } else { look % 11 }),
+        ..ServerFigures::default()
+    };
+    let server = |number: u64| {
+        let url = format!("127.0.0.1:{}", 8_222 + number);
+        let mut series = ServerSeries::new(format!("server {number}"), url);
+        for look in 0..40 {
+            let part = look as f64 / 40.0;
+            let is_silent = number == 0 || (number == 2 && (0.55..0.65).contains(&part));
+            let said = if is_silent {
+                ServerFigures::default()
+            } else {
+                figures(number, look)
+            };
+            series.push((seconds * part * 1e9) as u64, said);
+        }
+        series
+    };
+    (0..3).map(server).collect()
 }
 
 /// Sends, acks after a varying latency, and gaps now and then.

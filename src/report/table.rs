@@ -355,6 +355,29 @@ mod tests {
     }
 
     #[test]
+    fn a_backlog_and_what_servers_say_are_told_where_there_are_any() {
+        let mut result = trouble();
+        assert!(!table(&result, false).contains("never sent"));
+        result.totals.offered = result.totals.published + 1_234;
+        let text = table(&result, false);
+        let page = crate::report::page(&result).unwrap();
+        let row = text.lines().find(|line| line.contains("never sent"));
+        assert!(row.is_some_and(|row| row.contains("1,234")), "{text}");
+        assert!(page.contains("<th>never sent</th><td>1,234"));
+        for (name, said) in [
+            ("server 0", "never answered"),
+            (
+                "server 2",
+                "1 slow consumers; its replica up to 10 append entries behind",
+            ),
+        ] {
+            let line = text.lines().find(|line| line.starts_with(name));
+            assert!(line.is_some_and(|line| line.contains(said)), "{text}");
+            assert!(page.contains(said), "{said}");
+        }
+    }
+
+    #[test]
     fn a_live_run_tells_what_its_generator_had_left() {
         let mut result = trouble();
         assert!(!table(&result, false).contains("generator"));

@@ -15,6 +15,7 @@ use crate::server::ServerDefect;
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
+#[schemars(extend("x-listed-in" = "docs/server-bugs.md"))]
 pub enum Defect {
     /// The server acks a full flow interval before it has stored it.
     AckBeforeStore,

@@ -121,7 +121,7 @@ fn check_span(fault: &Fault, path: &KeyPath) -> Checked {
         }
         (Some(from), Some(until)) if from >= until => refuse(
             path.key("until"),
-            format!("{until} is not after from, {from}"),
+            format!("{until} is not after from, {from}; allowed are later times, up to 24h"),
         ),
         (Some(_), Some(_) | None) => Ok(()),
     }

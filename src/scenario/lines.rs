@@ -104,7 +104,12 @@ impl Walk {
             toml_edit::Value::Boolean(truth) => Value::from(*truth.value()),
             toml_edit::Value::Float(number) => match Number::from_f64(*number.value()) {
                 Some(number) => Value::Number(number),
-                None => return Err(self.refuse(path, "infinity and nan are not allowed")),
+                None => {
+                    return Err(self.refuse(
+                        path,
+                        "infinity and nan are not allowed; write a finite number",
+                    ));
+                }
             },
             toml_edit::Value::Datetime(_) => {
                 return Err(self.refuse(

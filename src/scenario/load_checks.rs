@@ -4,15 +4,12 @@
 
 use super::check::{Checked, refuse};
 use super::path::KeyPath;
-use super::{Arrival, PayloadSize, Publishers, Settings, SizeSpread, Timestamps};
+use super::{Arrival, IDENTIFIED, PayloadSize, Publishers, Settings, SizeSpread, Timestamps};
 use crate::machine::Time;
-use crate::units::Bytes;
+use crate::units::{Bytes, Span};
 
 /// The finest rate that changes over time: rates are told apart to a thousandth.
 const FINEST_RATE: f64 = 0.001;
-
-/// What `min` of sizes around a median is if the file does not say it.
-const DEFAULT_MIN: Bytes = Bytes(16);
 
 /// When messages arrive.
 pub(super) fn check_arrivals(group: &Publishers, path: &KeyPath) -> Checked {
@@ -47,7 +44,7 @@ fn check_rate(group: &Publishers, path: &KeyPath) -> Checked {
     }
     match (by_rate, group.rate_per_second, group.rates.is_empty()) {
         (true, None, true) => {
-            let message = "an open loop needs rate_per_second, or rates";
+            let message = "an open loop needs rate_per_second, or rates with at least one change";
             refuse(path.key("arrival"), message)
         }
         (_, Some(_), false) => {
@@ -66,7 +63,7 @@ fn check_rates(group: &Publishers, path: &KeyPath) -> Checked {
             && change.at <= before
         {
             let message = format!(
-                "{} is not after {before}, where the change before it is; changes go up",
+                "{} is not after {before}, where the change before it is; changes go up, to 24h at the most",
                 change.at
             );
             return refuse(path.key("at"), message);
@@ -146,7 +143,8 @@ fn check_names(timestamps: &Timestamps, path: &KeyPath) -> Checked {
     let is_digit = |c: char| matches!(c, '0'..='9' | 'a'..='f');
     match read.digest {
         Some(digest) if !digest.chars().all(is_digit) => {
-            let message = "is not 16 hexadecimal digits in lower case, as results write it";
+            let message =
+                "is no digest; allowed are 16 characters of 0 to 9 and a to f, as results write it";
             refuse(path.key("digest"), message)
         }
         Some(_) | None => Ok(()),
@@ -171,7 +169,7 @@ fn check_spread(spread: &SizeSpread, largest: Bytes, path: &KeyPath) -> Checked 
     let SizeSpread {
         median, p99, min, ..
     } = *spread;
-    if min > median && min == DEFAULT_MIN {
+    if min > median && min == IDENTIFIED {
         // the file may not have the key min
         let message = format!("{median} is below min, {min}, its default; write a smaller min");
         return refuse(path.key("median"), message);
@@ -208,7 +206,8 @@ pub(super) fn check_times(group: &Publishers, settings: &Settings, path: &KeyPat
             "stagger"
         });
         let message = format!(
-            "the last publisher would start at {last_start}; time_limit is {}",
+            "the last publisher would start at {}; time_limit is {}",
+            Span(last_start),
             settings.time_limit
         );
         return refuse(path, message);
@@ -217,6 +216,12 @@ pub(super) fn check_times(group: &Publishers, settings: &Settings, path: &KeyPat
     match (group.on_for, group.off_for) {
         (Some(_), None) => refuse(path.key("on_for"), "needs off_for, how long it is away"),
         (None, Some(_)) => refuse(path.key("off_for"), "needs on_for, how long it is there"),
+        (Some(_), Some(_)) if group.batches == 1 => {
+            // the file may not have the key batches
+            let message = "ends a batch, and with batches = 1, the default, no publisher comes back; write \
+                           more batches, or 0 with stop";
+            refuse(path.key("on_for"), message)
+        }
         (Some(_), Some(_)) | (None, None) => Ok(()),
     }
 }
@@ -235,14 +240,17 @@ fn check_stop(group: &Publishers, last_start: Time, path: &KeyPath) -> Checked {
     let last_stop = stop.0 + Time::from_nanos(later);
     if stop <= group.start {
         let message = format!(
-            "{stop} is not after the start of the first publisher, {}",
+            "{stop} is not after the start of the first publisher, {}; allowed are later times, up to 24h",
             group.start
         );
         return refuse(path.key("stop"), message);
     }
     if last_stop <= last_start {
         let message = format!(
-            "the last publisher would stop at {last_stop}, which is not after its start, {last_start}"
+            "the last publisher would stop at {}, which is not after its start, {}; let stop be later, or \
+             stop_stagger longer",
+            Span(last_stop),
+            Span(last_start)
         );
         return refuse(path.key("stop"), message);
     }

@@ -45,7 +45,7 @@ pub use file::{Auto, Expect, ExpectedVerdict, Scenario, Settings, WarmUp};
 pub use live::LiveSettings;
 pub use moments::{Moments, MomentsError};
 pub use only::RunsIn;
-pub use payload::{PayloadSize, SizeRange, SizeSpread, WeightedSize};
+pub use payload::{IDENTIFIED, PayloadSize, SizeRange, SizeSpread, WeightedSize};
 pub use probes::{Probe, ProbeOperation};
 pub use publishers::{
     ClientKind, Commit, GapWord, Gate, HeaderRule, Pause, ProfileWord, Publishers, SubjectChoice,

@@ -3,7 +3,7 @@
 //! A text file with a moment on each line. It comes from outside, so its size, its length and each line
 //! are checked; an error names the file and the line. Leans on the keys of `arrival` and on `units`.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
@@ -43,13 +43,21 @@ impl Moments {
     /// Reads the file that `how` names, in `folder` unless it says where it is from the root on.
     ///
     /// # Errors
-    /// The file is missing, unreadable or above 64 MiB, or [`Moments::parse`] refuses it.
+    /// The file is missing, no regular one, unreadable or above 64 MiB, or [`Moments::parse`] refuses it.
     pub(super) fn read(folder: &Path, how: &TimestampsFile) -> Result<Self, MomentsError> {
         let unreadable = |error: std::io::Error| {
             MomentsError::File(format!("\"{}\" cannot be read: {error}", shown(&how.file)))
         };
+        let path = folder.join(&how.file);
+        // Before it is opened: a pipe would wait for somebody who writes.
+        if !fs::metadata(&path).map_err(unreadable)?.is_file() {
+            return Err(MomentsError::File(format!(
+                "\"{}\" is no regular file, and only those are read, up to 64 MiB",
+                shown(&how.file)
+            )));
+        }
         let mut bytes = Vec::new();
-        File::open(folder.join(&how.file))
+        File::open(path)
             .and_then(|file| file.take(LARGEST_BYTES + 1).read_to_end(&mut bytes))
             .map_err(unreadable)?;
         Self::parse(&bytes, how)
@@ -58,7 +66,7 @@ impl Moments {
     /// The moments of a file with these contents.
     ///
     /// A line is a number, which counts what `how.unit` says, or a span of time with a unit of its own.
-    /// White space around it, empty lines, and what follows `#` mean nothing.
+    /// White space around it, empty lines, what follows `#`, and a byte order mark of UTF-8 mean nothing.
     ///
     /// # Errors
     /// The file is above 64 MiB, has no moment or more than 4,000,000, is not UTF-8 text, a line is no
@@ -107,6 +115,7 @@ impl Moments {
 fn moments_of(bytes: &[u8], how: &TimestampsFile) -> Result<Vec<u64>, MomentsError> {
     let mut moments: Vec<u64> = Vec::new();
     let mut origin = None;
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     for (number, line) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
         let refuse = |message: String| Err(MomentsError::Line(number, message));
         let Ok(line) = std::str::from_utf8(line) else {
@@ -168,6 +177,38 @@ mod tests {
             [0, 250_000, 1_000_000, 1_500_000_000, 2_000_000_000]
         );
         assert_eq!(moments.digest().len(), 16);
+    }
+
+    #[test]
+    fn a_byte_order_mark_means_nothing_to_moments() {
+        let moments = Moments::parse(b"\xef\xbb\xbf0\n1\n", &how()).unwrap();
+        assert_eq!(*moments.ns, [0, 1_000_000_000]);
+        let error = Moments::parse(b"0\n\xef\xbb\xbf1\n", &how()).unwrap_err();
+        assert!(matches!(error, MomentsError::Line(2, _)), "{error:?}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_regular_files_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("folder")).unwrap();
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        for name in ["folder", "pipe", "/dev/zero"] {
+            let how = TimestampsFile {
+                file: name.to_owned(),
+                ..how()
+            };
+            let error = Moments::read(folder.path(), &how).unwrap_err();
+            let MomentsError::File(message) = error else {
+                panic!("{error:?}");
+            };
+            assert!(
+                message.starts_with(&format!("\"{name}\" is no regular file")),
+                "{message}"
+            );
+        }
     }
 
     #[test]

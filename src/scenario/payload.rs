@@ -71,8 +71,10 @@ pub struct WeightedSize {
 }
 
 /// The smallest payload that names its message, so that a stream can be read back exactly.
+pub const IDENTIFIED: Bytes = Bytes(16);
+
 const fn identified() -> Bytes {
-    Bytes(16)
+    IDENTIFIED
 }
 
 const fn one() -> u32 {

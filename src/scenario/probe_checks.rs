@@ -37,7 +37,10 @@ fn check_times(probe: &Probe, settings: &Settings, path: &KeyPath) -> Checked {
         return refuse(path.key("start"), message);
     }
     if let Some(stop) = probe.stop.filter(|stop| *stop <= probe.start) {
-        let message = format!("{stop} is not after start, {}", probe.start);
+        let message = format!(
+            "{stop} is not after start, {}; allowed are later times, up to 24h",
+            probe.start
+        );
         return refuse(path.key("stop"), message);
     }
     let under_way = probe.timeout.0.as_nanos() / probe.every.0.as_nanos().max(1);

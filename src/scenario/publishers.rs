@@ -9,6 +9,7 @@ use super::arrival::{Arrival, RateChange, Timestamps};
 use super::moments::Moments;
 use super::payload::PayloadSize;
 use super::stream::STREAM;
+use crate::machine::Time;
 use crate::units::{Bytes, Span};
 
 /// A group of publishers with the same settings.
@@ -340,6 +341,32 @@ pub struct Subjects {
 }
 
 impl Publishers {
+    /// When the rates of the group begin to change, and have changed for all of it, in order; the rate that each
+    /// publisher starts with is no change.
+    pub fn rate_changes(&self) -> Vec<(Time, Time)> {
+        let others = u64::from(self.count.saturating_sub(1));
+        let last_of = |first: Span, apart: Span| {
+            let apart = apart.0.as_nanos().saturating_mul(others);
+            first.0.as_nanos().saturating_add(apart)
+        };
+        let (first, last) = (self.start.0.as_nanos(), last_of(self.start, self.stagger));
+        let stop = self
+            .stop
+            .map_or(u64::MAX, |stop| last_of(stop, self.stop_stagger));
+        let mut changes = Vec::new();
+        let (mut at, mut rate) = (0, 0.0);
+        for change in &self.rates {
+            let before = std::mem::replace(&mut at, change.at.0.as_nanos());
+            let changed = std::mem::replace(&mut rate, change.per_second) != rate;
+            let from = first.saturating_add(if change.ramp { before } else { at });
+            if changed && at > 0 && from < stop {
+                let until = last.saturating_add(at).min(stop);
+                changes.push((Time::from_nanos(from), Time::from_nanos(until)));
+            }
+        }
+        changes
+    }
+
     /// The subjects that publisher number `publisher` of a run with so many streams uses.
     pub fn subjects_of(&self, publisher: u32, streams: u32) -> Subjects {
         let base = self.subject.replace("{publisher}", &publisher.to_string());
@@ -349,5 +376,39 @@ impl Publishers {
             count => (0..count).map(|index| format!("{base}.{index}")).collect(),
         };
         Subjects { names }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_and_ramps_change_the_load_until_the_last_publisher_has_them() {
+        let group = |more: &str| -> Publishers { toml::from_str(more).unwrap() };
+        let milliseconds = |group: &Publishers| -> Vec<(u64, u64)> {
+            let changes = group.rate_changes().into_iter();
+            let whole = |time: Time| time.as_nanos() / 1_000_000;
+            changes
+                .map(|(from, until)| (whole(from), whole(until)))
+                .collect()
+        };
+        let rates = "rates = [{ at = \"0s\", per_second = 5 }, { at = \"1s\", per_second = 5 }, \
+                     { at = \"2s\", per_second = 9 }, { at = \"4s\", per_second = 1, ramp = true }]\n";
+        assert_eq!(
+            milliseconds(&group(rates)),
+            [(2_000, 2_000), (2_000, 4_000)]
+        );
+        let later = format!("{rates}start = \"1s\"\ncount = 3\nstagger = \"100ms\"\n");
+        assert_eq!(
+            milliseconds(&group(&later)),
+            [(3_000, 3_200), (3_000, 5_200)]
+        );
+        let stopped = format!("{later}stop = \"3500ms\"\n");
+        assert_eq!(
+            milliseconds(&group(&stopped)),
+            [(3_000, 3_200), (3_000, 3_500)]
+        );
+        assert!(group("rate_per_second = 5").rate_changes().is_empty());
     }
 }

@@ -27,20 +27,32 @@ pub(super) fn change(file: &mut Value, change: &str) -> Result<KeyPath, Problem>
         return Err(Problem::new(path, message));
     }
     let slot = descend(file, &path)?;
-    *slot = value_of(text);
+    *slot = value_of(text).map_err(|problem| Problem::new(path.clone(), problem))?;
     Ok(path)
 }
 
 /// TOML if it is, else the bare text.
-fn value_of(text: &str) -> Value {
+///
+/// # Errors
+/// It is TOML, and of a kind that no key has; in words.
+fn value_of(text: &str) -> Result<Value, String> {
     let text = text.trim();
     let document = format!("value = {text}");
-    toml_edit::Document::parse(document.as_str())
-        .ok()
-        .filter(|document| document.as_table().len() == 1)
-        .and_then(|parsed| value_and_lines(&document, parsed.as_table()).ok())
-        .and_then(|(value, _)| value.get("value").cloned())
-        .unwrap_or_else(|| Value::from(text))
+    let parsed = toml_edit::Document::parse(document.as_str());
+    match parsed.ok().filter(|parsed| parsed.as_table().len() == 1) {
+        None => Ok(Value::from(text)),
+        Some(parsed) => {
+            let read = value_and_lines(&document, parsed.as_table());
+            match read {
+                Ok((value, _)) => Ok(value.get("value").cloned().unwrap_or_default()),
+                // By itself it is held to what its key takes.
+                Err((problem, _)) if problem.path == KeyPath::root().key("value") => {
+                    Ok(Value::from(text))
+                }
+                Err((problem, _)) => Err(problem.message),
+            }
+        }
+    }
 }
 
 /// The place that `path` names, made where a table or an optional key is still absent.

@@ -48,7 +48,7 @@ fn walk(value: &Value, schema: &Value, bounds: &Value, path: &KeyPath) -> Result
         };
     }
     if let Some(words) = words(schema) {
-        return check_word(value, &words, path);
+        return check_word(value, schema, &words, path);
     }
     match (schema["type"].as_str(), value) {
         (Some("object"), Value::Object(object)) => check_object(object, schema, path),
@@ -106,21 +106,24 @@ fn check_object(
 
 /// The problem of a key that nobody knows, with the nearest one that somebody does.
 pub(super) fn unknown(name: &str, known: &Map<String, Value>, path: &KeyPath) -> Problem {
-    const ALIKE: f64 = 0.8;
-    let written: String = name.chars().take(64).collect();
-    let nearest = known
-        .keys()
-        .map(|key| (strsim::jaro_winkler(&written, key), key))
-        .filter(|(likeness, _)| *likeness >= ALIKE)
-        .max_by(|left, right| left.0.total_cmp(&right.0));
-    let message = match nearest {
-        Some((_, key)) => format!("unknown key; did you mean `{key}`?"),
+    let message = match nearest(name, known.keys().map(String::as_str)) {
+        Some(key) => format!("unknown key; did you mean `{key}`?"),
         None => {
             let known: Vec<&str> = known.keys().map(String::as_str).collect();
             format!("unknown key; known here are {}", known.join(", "))
         }
     };
     Problem::new(path.key(name), message)
+}
+
+/// The one of `known` that is so much like `written` that it may be meant.
+fn nearest<'a>(written: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    const ALIKE: f64 = 0.8;
+    let written: String = written.chars().take(64).collect();
+    let known = known.map(|word| (strsim::jaro_winkler(&written, word), word));
+    let alike = known.filter(|(likeness, _)| *likeness >= ALIKE);
+    let nearest = alike.max_by(|left, right| left.0.total_cmp(&right.0));
+    nearest.map(|(_, word)| word)
 }
 
 /// The choice that `value` is meant as: of its kind, and of several tables the one that knows most of
@@ -180,17 +183,34 @@ fn words(schema: &Value) -> Option<Vec<&Value>> {
     )
 }
 
-fn check_word(value: &Value, words: &[&Value], path: &KeyPath) -> Result<(), Problem> {
+fn check_word(
+    value: &Value,
+    schema: &Value,
+    words: &[&Value],
+    path: &KeyPath,
+) -> Result<(), Problem> {
     if words.contains(&value) {
         return Ok(());
     }
-    let message = format!(
-        "{} is not allowed; allowed are {}",
-        found(value),
-        listed(words)
-    );
+    let found = found(value);
+    let message = match schema[LISTED_IN].as_str() {
+        Some(page) => {
+            let known = words.iter().filter_map(|word| word.as_str());
+            let written = value.as_str().unwrap_or_default();
+            let meant = nearest(written, known);
+            let meant = meant.map_or_else(String::new, |word| format!("did you mean \"{word}\"? "));
+            format!(
+                "{found} is not allowed; {meant}{page} lists the {} words",
+                words.len()
+            )
+        }
+        None => format!("{found} is not allowed; allowed are {}", listed(words)),
+    };
     Err(Problem::new(path.clone(), message))
 }
+
+/// The key of a schema that names the page which lists its words: they are too many for a line.
+const LISTED_IN: &str = "x-listed-in";
 
 fn listed(words: &[&Value]) -> String {
     let words: Vec<String> = words.iter().map(ToString::to_string).collect();
@@ -209,7 +229,12 @@ fn check_length(
     if (least..=most).contains(&(length as u64)) {
         return Ok(());
     }
-    let message = format!("has {length} {what}; allowed are {least} to {most}");
+    let allowed = if least == most {
+        format!("exactly {least}")
+    } else {
+        format!("{least} to {most}")
+    };
+    let message = format!("has {length} {what}; allowed are {allowed}");
     Err(Problem::new(path.clone(), message))
 }
 
@@ -368,12 +393,15 @@ fn expected(schema: &Value) -> String {
         let choices: Vec<String> = choices.iter().map(expected).collect();
         return choices.join(" or ");
     }
+    if let Some(page) = schema[LISTED_IN].as_str() {
+        return format!("one of the words that {page} lists");
+    }
     if let Some(words) = words(schema) {
         return format!("one of {}", listed(&words));
     }
     match schema["type"].as_str() {
         Some("integer") => format!("a whole number, {}", range(schema)),
-        Some("number") => format!("a number, {}", range(schema)),
+        Some("number") => format!("a number; allowed are {}", range(schema)),
         Some("string") => "text in quotes".to_owned(),
         Some("boolean") => "true or false".to_owned(),
         Some("array") => format!("a list; each item is {}", expected(&schema["items"])),

@@ -160,6 +160,20 @@ fn errors_name_file_line_key_fault_and_remedy() {
             "f.toml:5: expect.verdict: \"passed\" is not allowed; allowed are \"pass\", \"violation\", \"stall\", \"failed\"",
         ),
         (
+            "[server]\nrepaired = [\"ghostbatch\"]",
+            "f.toml:5: server.repaired[0]: \"ghostbatch\" is not allowed; did you mean \"ghost-batch\"? \
+             docs/server-bugs.md lists the 43 words",
+        ),
+        (
+            "[server]\ndefects = [\"zzz\"]",
+            "f.toml:5: server.defects[0]: \"zzz\" is not allowed; docs/server-bugs.md lists the 43 words",
+        ),
+        (
+            "[server]\ndefects = \"store-twice\"",
+            "f.toml:5: server.defects: \"store-twice\" is not a list; each item is one of the words that \
+             docs/server-bugs.md lists",
+        ),
+        (
             "[[faults]]",
             "f.toml:4: faults[0].action: is missing; it must be one of \"drop\", \"delay\", \"duplicate\", \"cut\"",
         ),
@@ -240,7 +254,19 @@ fn keys_that_contradict_each_other_are_refused() {
         ),
         (
             "arrival = \"constant\"\nrates = [{ at = \"1s\", per_second = 1 }, { at = \"1s\", per_second = 2 }]",
-            "publishers[0].rates[1].at: 1s is not after 1s",
+            "publishers[0].rates[1].at: 1s is not after 1s, where the change before it is; changes go up, to 24h",
+        ),
+        (
+            "arrival = \"constant\"\nrates = []",
+            "publishers[0].arrival: an open loop needs rate_per_second, or rates with at least one change",
+        ),
+        (
+            "arrival = \"replay\"\ntimestamps = { file = \"x\", digest = \"abc\" }",
+            "publishers[0].timestamps.digest: has 3 characters; allowed are exactly 16",
+        ),
+        (
+            "on_for = \"1s\"\noff_for = \"1s\"",
+            "publishers[0].on_for: ends a batch, and with batches = 1, the default, no publisher comes back",
         ),
         (
             "arrival = \"constant\"\nrates = [{ at = \"0s\", per_second = 1, ramp = true }]",
@@ -263,7 +289,7 @@ fn keys_that_contradict_each_other_are_refused() {
         ("off_for = \"1s\"", "publishers[0].off_for: needs on_for"),
         (
             "count = 5\nstagger = \"3s\"\nstop = \"5s\"\nstop_stagger = \"1s\"",
-            "publishers[0].stop: the last publisher would stop at 9.000000000s, which is not after",
+            "publishers[0].stop: the last publisher would stop at 9s, which is not after its start, 12s",
         ),
         (
             "arrival = \"constant\"\nrate_per_second = 10\nburst_rate_per_second = 20",
@@ -292,7 +318,7 @@ fn keys_that_contradict_each_other_are_refused() {
         ),
         (
             "arrival = \"replay\"\ntimestamps = { file = \"x\", digest = \"0123456789ABCDEF\" }",
-            "publishers[0].timestamps.digest: is not 16 hexadecimal digits",
+            "publishers[0].timestamps.digest: is no digest; allowed are 16 characters of 0 to 9 and a to f",
         ),
         (
             "arrival = \"replay\"\ntimestamps = { file = \"x\", shared = \"deal\" }",
@@ -413,11 +439,11 @@ fn keys_that_contradict_each_other_are_refused() {
         ),
         (
             "stop = \"1s\"\nstart = \"1s\"",
-            "publishers[0].stop: 1s is not after the start",
+            "publishers[0].stop: 1s is not after the start of the first publisher, 1s; allowed are later times, up to 24h",
         ),
         (
             "start = \"10m\"",
-            "publishers[0].start: the last publisher would start at 600",
+            "publishers[0].start: the last publisher would start at 10m",
         ),
         (
             "stagger = \"1s\"\ncount = 1000",
@@ -509,7 +535,7 @@ fn keys_that_contradict_each_other_are_refused() {
         ),
         (
             &format!("{cut}until = \"1s\""),
-            "faults[0].until: 1s is not after from, 1s",
+            "faults[0].until: 1s is not after from, 1s; allowed are later times, up to 24h",
         ),
         ("[[faults]]\naction = \"cut\"", "faults[0].from: is missing"),
         (
@@ -820,6 +846,10 @@ fn a_wrong_set_is_one_clear_error_and_changes_nothing() {
             "--set seed.0=1: seed[0]: no such key: `seed` is not a list",
         ),
         (
+            "publishers.0.rates=[{ at = \"0s\", per_second = inf }]",
+            "--set publishers.0.rates=[{ at = \\\"0s\\\", per_second = inf }]: publishers[0].rates: infinity and nan are not allowed",
+        ),
+        (
             "flow",
             "--set flow: is not key=value; write for example publishers.0.flow=50",
         ),
@@ -834,7 +864,7 @@ fn a_wrong_set_is_one_clear_error_and_changes_nothing() {
         ),
         (
             "publishers.0.rate_per_second=nan",
-            "f.toml with --set publishers.0.rate_per_second=nan: publishers[0].rate_per_second: \"nan\" is not a number",
+            "f.toml with --set publishers.0.rate_per_second=nan: publishers[0].rate_per_second: \"nan\" is not a number; allowed are numbers above 0 up to 10000000",
         ),
         (
             "publishers.0.rate_per_second=5",
@@ -936,6 +966,20 @@ fn each_world_refuses_what_it_cannot_do() {
         );
         assert!(modelled.check_simulatable(Lane::Event).is_ok());
     }
+    let monitored = parse("[live]\nmonitor = [\"http://127.0.0.1:1\"]");
+    let passed_over = "names ports of servers that are not ours, and is passed over";
+    let notes = monitored.check_live(one, false).unwrap();
+    assert!(
+        notes.len() == 1 && notes[0].starts_with(&format!("live.monitor {passed_over}")),
+        "{notes:?}"
+    );
+    let error = monitored.check_live(one, true).unwrap_err().to_string();
+    let place = format!("f.toml:5: live.monitor: {passed_over}");
+    assert!(error.starts_with(&place), "{error}");
+    assert_eq!(
+        monitored.check_live(LiveServers::Given, true),
+        Ok(Vec::new())
+    );
     for (section, place) in [
         (
             "[[faults]]\naction = \"slow-disk\"\ndelay = \"1s\"\nfrom = \"0s\"",

@@ -29,6 +29,10 @@ const PUBLISHERS_ON_WIRE: u32 = 10_000;
 /// Most on the substrate turmoil, which looks at each pair of hosts in each of its steps.
 const PUBLISHERS_ON_TURMOIL: u32 = 200;
 
+/// What is said of monitoring ports that are not those of the servers of a run.
+const OTHERS_UNASKED: &str = "names ports of servers that are not ours, and is passed over: this run starts servers \
+                              of its own and asks those; use --servers, or leave the key out";
+
 /// The servers of a live run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LiveServers {
@@ -189,6 +193,11 @@ impl Scenario {
         }
         self.check_live_faults(servers)?;
         self.check_replicas(servers)?;
+        let unasked = settings.names_others(servers);
+        if unasked && strict {
+            let path = key("live").key("monitor");
+            return Err(self.refuse(Problem::new(path, OTHERS_UNASKED)));
+        }
         let left_out = settings.left_out(servers);
         if let Some((path, keys)) = left_out.first().filter(|_| strict) {
             let message =
@@ -198,7 +207,8 @@ impl Scenario {
         let note = |(path, keys): &(KeyPath, String)| {
             format!("[{path}] describes simulated surroundings{keys}; a live run leaves it out")
         };
-        Ok(left_out.iter().map(note).collect())
+        let unasked = unasked.then(|| format!("live.monitor {OTHERS_UNASKED}"));
+        Ok(left_out.iter().map(note).chain(unasked).collect())
     }
 
     /// Each fault is one that can be made on these servers.
@@ -254,6 +264,15 @@ impl Scenario {
 }
 
 impl Settings {
+    /// Whether the file names monitoring ports of other servers than those of the run.
+    fn names_others(&self, servers: LiveServers) -> bool {
+        let named = self
+            .live
+            .as_ref()
+            .is_some_and(|live| !live.monitor.is_empty());
+        named && matches!(servers, LiveServers::Own(_))
+    }
+
     /// Whether the faults of the file are about links or routes, which a live run then leads through ports of
     /// ours; and which publishers they name.
     pub fn disturbed_links(&self) -> Option<BTreeSet<u32>> {

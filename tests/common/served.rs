@@ -41,6 +41,8 @@ impl Served {
             let _ = child.stderr.take().unwrap().read_to_string(&mut stderr);
             panic!("{line:?} {stderr}");
         };
+        // Which stream takes which subjects.
+        stdout.read_line(&mut String::new()).unwrap();
         Self {
             url: url.to_owned(),
             child,

@@ -2,7 +2,7 @@
 //!
 //! Leans on `dice` and `live`.
 
-use tidegate::live::{Answers, lag_of};
+use tidegate::live::{Answers, lags_of};
 
 use crate::dice::Dice;
 
@@ -50,28 +50,29 @@ pub(crate) fn check(input: &[u8]) {
 
 /// Whatever comes, its figures are such as a result can hold.
 fn read(varz: &[u8], jsz: Option<&[u8]>, connz: Option<&[u8]>) {
-    let Some(said) = Answers::read(varz, jsz, connz) else {
+    let Ok(said) = Answers::read(varz, jsz, connz, "S") else {
         return;
     };
-    let figures = said.figures("S");
+    let figures = said.figures();
     assert!(
         figures
             .cpu_percent
             .is_none_or(|cpu| cpu.is_finite() && cpu >= 0.0)
     );
-    let look = [said];
-    let lag = lag_of("n2", "S", look.iter());
-    for number in [
+    let lags = lags_of([&said]);
+    let told = [
         figures.memory_bytes,
         figures.slow_consumers,
         figures.connections,
         figures.pending_bytes,
         figures.api_requests,
         figures.api_in_flight,
-        lag,
-    ] {
-        assert!(number.is_none_or(|number| number <= MOST));
-    }
-    let name = look[0].server();
+    ];
+    let told = told.into_iter().flatten();
+    assert!(
+        told.chain(lags.values().copied())
+            .all(|number| number <= MOST)
+    );
+    let name = said.server();
     assert!(name.is_none_or(|name| !name.is_empty() && !name.contains(char::is_control)));
 }

@@ -167,14 +167,15 @@ impl<'a, DB: DrawingBackend> Canvas<'a, DB> {
         let at = (at.0, at.1 + self.text.0 * font.size);
         self.area.draw_text(text, &style, pixel(at))
     }
+}
 
-    /// How wide `text` is.
-    pub(super) fn width_of(&self, text: &str, font: Type) -> f64 {
-        match self.area.estimate_text_size(text, &style_of(font)) {
-            Ok((width, _)) => f64::from(width) / ENLARGED,
-            // A font that cannot measure is better guessed than fatal.
-            Err(_) => text.chars().count() as f64 * font.size * 0.5,
-        }
+/// How wide `text` is.
+pub(super) fn width_of(text: &str, font: Type) -> f64 {
+    register_fonts();
+    match style_of(font).font.layout_box(text) {
+        Ok(((left, _), (right, _))) => f64::from(right - left) / ENLARGED,
+        // A font that cannot measure is better guessed than fatal.
+        Err(_) => text.chars().count() as f64 * font.size * 0.5,
     }
 }
 
@@ -262,12 +263,9 @@ mod tests {
 
     #[test]
     fn both_fonts_can_be_used() {
-        let mut text = String::new();
-        let area = SVGBackend::with_string(&mut text, (10, 10)).into_drawing_area();
-        let canvas = Canvas::new(&area, TextPlace::SVG);
-        let narrow = canvas.width_of("ii", plain(12.0, Paint::Ink));
-        let wide = canvas.width_of("WW", plain(12.0, Paint::Ink));
-        let wider = canvas.width_of("nnnnnn", bold(12.0, Paint::Ink));
+        let narrow = width_of("ii", plain(12.0, Paint::Ink));
+        let wide = width_of("WW", plain(12.0, Paint::Ink));
+        let wider = width_of("nnnnnn", bold(12.0, Paint::Ink));
         assert!(
             narrow < wide / 2.0 && wide < wider,
             "{narrow} {wide} {wider}"

@@ -6,7 +6,7 @@
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::canvas::{Align, Canvas, Paint, TextPlace, bold, plain};
+use super::canvas::{Align, Canvas, Paint, TextPlace, Type, bold, plain, width_of};
 use super::{Chart, Layer, Mark, Panel, Shape};
 
 /// Width of a chart in units.
@@ -15,7 +15,9 @@ const LEFT: f64 = 76.0;
 const RIGHT: f64 = WIDTH - 28.0;
 const TITLES: f64 = 66.0;
 const HEADER: f64 = 32.0;
+/// Height of a row of names of marks, and how many there are at the most.
 const MARK_NAMES: f64 = 18.0;
+const MOST_ROWS: usize = 4;
 const BETWEEN: f64 = 12.0;
 const AXIS: f64 = 52.0;
 const FOOTER: f64 = 26.0;
@@ -27,6 +29,14 @@ type Drawn<DB> = Result<(), DrawingAreaErrorKind<<DB as DrawingBackend>::ErrorTy
 struct Frame {
     top: f64,
     bottom: f64,
+}
+
+/// The name of a mark where it is written: in this row from the plot on, so far to each side of its middle.
+struct MarkName<'a> {
+    mark: &'a Mark,
+    middle: f64,
+    half: f64,
+    row: usize,
 }
 
 impl Chart {
@@ -49,12 +59,10 @@ impl Chart {
         }
     }
 
+    /// Height of the names of marks.
     fn mark_names(&self) -> f64 {
-        if self.marks.is_empty() {
-            0.0
-        } else {
-            MARK_NAMES
-        }
+        let rows = self.names_of_marks().iter().map(|name| name.row + 1).max();
+        rows.unwrap_or(0) as f64 * MARK_NAMES
     }
 
     /// Draws the chart on any backend.
@@ -122,35 +130,50 @@ impl Chart {
         Ok(())
     }
 
-    /// Names marks where there is room; a name never runs into another.
+    /// Names marks; the first row stands right above the plot, the others above it.
     fn draw_mark_names<DB: DrawingBackend>(&self, canvas: &Canvas<'_, DB>, y: f64) -> Drawn<DB> {
-        let mut marks: Vec<&Mark> = self.marks.iter().collect();
-        marks.sort_by(|one, other| one.from.total_cmp(&other.from));
-        let mut free = LEFT - 50.0;
-        let mut named: Vec<&str> = Vec::new();
-        for mark in marks {
-            if mark.label.is_empty() {
-                continue;
-            }
-            let font = bold(10.5, mark.paint);
-            let width = canvas.width_of(&mark.label, font);
-            let from = self.x(mark.from);
-            let middle = match mark.until {
-                Some(until) => (from + self.x(until)) / 2.0,
-                None => from,
-            };
-            let half = width / 2.0;
-            let middle = middle.clamp(LEFT + half - 20.0, RIGHT + 20.0 - half);
-            // The same fault many times over is named once per free stretch.
-            let again = named.contains(&mark.label.as_str());
-            let room = if again { 60.0 } else { 8.0 };
-            if middle - half >= free + room {
-                canvas.text(&mark.label, (middle, y), font, Align::Center)?;
-                free = middle + half;
-                named.push(&mark.label);
-            }
+        for name in self.names_of_marks() {
+            let at = (name.middle, y - name.row as f64 * MARK_NAMES);
+            canvas.text(&name.mark.label, at, name_font(name.mark), Align::Center)?;
         }
         Ok(())
+    }
+
+    /// Which marks are named, and where: in the lowest row with room, so that no name runs into another. What
+    /// has no room in any row is not named.
+    fn names_of_marks(&self) -> Vec<MarkName<'_>> {
+        let mut marks: Vec<&Mark> = self.marks.iter().collect();
+        marks.sort_by(|one, other| one.from.total_cmp(&other.from));
+        let mut names: Vec<MarkName<'_>> = Vec::new();
+        for mark in marks.into_iter().filter(|mark| !mark.label.is_empty()) {
+            let half = width_of(&mark.label, name_font(mark)) / 2.0;
+            let from = self.x(mark.from);
+            let middle = mark
+                .until
+                .map_or(from, |until| from.midpoint(self.x(until)));
+            let middle = middle.clamp(LEFT + half - 20.0, RIGHT + 20.0 - half);
+            let apart = |name: &MarkName<'_>, room: f64| {
+                (name.middle - middle).abs() >= name.half + half + room
+            };
+            // The same fault many times over is named once per free stretch.
+            let mut alike = names.iter().filter(|name| name.mark.label == mark.label);
+            if !alike.all(|name| apart(name, 60.0)) {
+                continue;
+            }
+            let is_free = |row: &usize| {
+                let mut in_row = names.iter().filter(|name| name.row == *row);
+                in_row.all(|name| apart(name, 8.0))
+            };
+            if let Some(row) = (0..MOST_ROWS).find(is_free) {
+                names.push(MarkName {
+                    mark,
+                    middle,
+                    half,
+                    row,
+                });
+            }
+        }
+        names
     }
 
     fn draw_panel<DB: DrawingBackend>(
@@ -216,7 +239,7 @@ impl Chart {
             let Some(label) = &layer.label else {
                 continue;
             };
-            let text = right - canvas.width_of(label, font);
+            let text = right - width_of(label, font);
             canvas.text(label, (text, y), font, Align::Left)?;
             let (from, to) = (text - 26.0, text - 6.0);
             match &layer.shape {
@@ -331,6 +354,10 @@ impl Chart {
     }
 }
 
+const fn name_font(mark: &Mark) -> Type {
+    bold(10.5, mark.paint)
+}
+
 /// A dot with a text. Curves rise to the right, so below it on the right is room.
 fn draw_point<DB: DrawingBackend>(
     canvas: &Canvas<'_, DB>,
@@ -341,7 +368,7 @@ fn draw_point<DB: DrawingBackend>(
     canvas.dot(at, 4.0, Paint::Paper)?;
     canvas.dot(at, 3.0, paint)?;
     let font = bold(11.5, Paint::Ink);
-    let (place, align) = if at.0 + canvas.width_of(text, font) > RIGHT {
+    let (place, align) = if at.0 + width_of(text, font) > RIGHT {
         ((at.0 - 2.0, at.1 + 15.0), Align::Right)
     } else {
         ((at.0 + 4.0, at.1 + 14.0), Align::Left)
@@ -375,5 +402,65 @@ mod tests {
         let runs = unbroken([None, Some(1), Some(2), None, None, Some(3)].into_iter());
         assert_eq!(runs, [vec![1, 2], vec![3]]);
         assert!(unbroken([None::<u8>].into_iter()).is_empty());
+    }
+
+    fn chart(marks: Vec<Mark>) -> Chart {
+        let mut record = crate::report::empty_record();
+        record.summary.duration_ns = 1_000;
+        Chart {
+            marks,
+            ..crate::report::chart::throughput(&crate::report::RunResult::new(record))
+        }
+    }
+
+    fn mark(from: f64, until: Option<f64>, label: &str) -> Mark {
+        Mark {
+            from,
+            until,
+            label: label.to_owned(),
+            paint: Paint::Red,
+        }
+    }
+
+    #[test]
+    fn names_of_marks_at_one_moment_stand_in_rows_and_never_overlap() {
+        let plain = chart(vec![mark(500.0, None, "")]);
+        let crowd = chart(vec![
+            mark(400.0, Some(600.0), "link cut"),
+            mark(400.0, Some(600.0), "routes held"),
+            mark(500.0, None, "server restarted"),
+            mark(505.0, None, "leader n2"),
+            mark(900.0, None, "stall"),
+            mark(400.0, Some(600.0), "link cut"),
+        ]);
+        let names = crowd.names_of_marks();
+        let rows: Vec<_> = names
+            .iter()
+            .map(|name| (name.mark.label.as_str(), name.row))
+            .collect();
+        let expected = [
+            ("link cut", 0),
+            ("routes held", 1),
+            ("server restarted", 2),
+            ("leader n2", 3),
+            ("stall", 0),
+        ];
+        assert_eq!(rows, expected);
+        assert!((crowd.height() - plain.height() - 4.0 * MARK_NAMES).abs() < 1e-9);
+        let many = (0..200).map(|at| mark(f64::from(at), Some(800.0), &format!("fault {at}")));
+        let many = chart(many.collect());
+        let names = many.names_of_marks();
+        assert!(names.len() >= MOST_ROWS);
+        for (index, one) in names.iter().enumerate() {
+            for other in &names[index + 1..] {
+                let apart = (one.middle - other.middle).abs() >= one.half + other.half;
+                assert!(
+                    one.row != other.row || apart,
+                    "{} {}",
+                    one.mark.label,
+                    other.mark.label
+                );
+            }
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The chart of the servers of a live run: CPU and memory over time, a line for each.
+//! The chart of the servers of a live run: what they said of themselves over time, a line for each.
 //!
 //! Leans on `kinds` for the frame, and on `axis`.
 
@@ -20,32 +20,54 @@ const PAINTS: [Paint; 6] = [
     Paint::Grey,
 ];
 
-/// CPU and memory of the first six servers over time; a line is broken while its server did not answer.
+/// CPU, memory, slow consumers and how far replicas are behind, of six servers over time: first those that answered.
+/// A line is broken while its server did not answer; what nobody told of has no panel.
 pub fn servers(result: &RunResult) -> Chart {
+    let shown = shown(result);
     let cpu = panel(
-        result,
+        &shown,
         "CPU of the server, in hundredths of a core",
         |series| points(series, &series.cpu_percent, |cpu| cpu),
     );
-    let memory = panel(result, "resident memory of the server, in MiB", |series| {
+    let memory = panel(&shown, "resident memory of the server, in MiB", |series| {
         points(series, &series.memory_bytes, |bytes| {
             bytes as f64 / f64::from(1 << 20)
         })
     });
+    let dropped = panel(
+        &shown,
+        "slow consumers that the server has dropped so far",
+        |series| points(series, &series.slow_consumers, |count| count as f64),
+    );
+    let behind = panel(
+        &shown,
+        "append entries that its replica of the stream is behind",
+        |series| points(series, &series.raft_lag, |entries| entries as f64),
+    );
+    let further = [dropped, behind].into_iter();
+    let told = further.filter(|panel| panel.empty.is_none());
     over_time(
         result,
         "servers",
         "Servers",
         subtitle(result),
-        vec![cpu, memory],
+        [cpu, memory].into_iter().chain(told).collect(),
     )
 }
 
-fn panel(result: &RunResult, unit: &str, line: impl Fn(&ServerSeries) -> Points) -> Panel {
-    let lines: Vec<Points> = result.servers.iter().take(PAINTS.len()).map(line).collect();
+/// The servers that have lines, in their order.
+fn shown(result: &RunResult) -> Vec<&ServerSeries> {
+    let mut shown: Vec<&ServerSeries> = result.servers.iter().collect();
+    shown.sort_by_key(|series| !series.answered());
+    shown.truncate(PAINTS.len());
+    shown
+}
+
+fn panel(shown: &[&ServerSeries], unit: &str, line: impl Fn(&ServerSeries) -> Points) -> Panel {
+    let lines: Vec<Points> = shown.iter().map(|series| line(series)).collect();
     let y = Axis::from_zero(Kind::Number, values(&lines.iter().collect::<Vec<_>>()));
     let is_empty = lines.iter().flatten().all(|(_, value)| value.is_none());
-    let named = result.servers.iter().zip(lines).zip(PAINTS);
+    let named = shown.iter().zip(lines).zip(PAINTS);
     let layers = named.map(|((series, line), paint)| {
         let name = printable(&series.name);
         layer(Some(&shortened(&name, 20)), paint, Shape::Line(line))
@@ -83,5 +105,54 @@ fn subtitle(result: &RunResult) -> String {
     match result.servers.len().saturating_sub(PAINTS.len()) {
         0 => text,
         more => format!("{text}; {more} more servers are in the result"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::ServerFigures;
+    use crate::report::empty_record;
+
+    fn server(name: &str, said: ServerFigures) -> ServerSeries {
+        let mut series = ServerSeries::new(name.to_owned(), String::new());
+        series.push(0, said);
+        series
+    }
+
+    #[test]
+    fn who_answered_comes_first_and_each_figure_that_was_told_has_a_panel() {
+        let silent = ServerFigures::default();
+        let told = ServerFigures {
+            memory_bytes: Some(1),
+            ..silent
+        };
+        let behind = ServerFigures {
+            slow_consumers: Some(0),
+            raft_lag: Some(3),
+            ..told
+        };
+        let mut result = RunResult::new(empty_record());
+        let silent = (0..6).map(|number| server(&format!("silent {number}"), silent));
+        result.servers = silent.chain([server("told", told)]).collect();
+        let names = |chart: &Chart| -> Vec<String> {
+            let layers = chart.panels[0].layers.iter();
+            layers.filter_map(|layer| layer.label.clone()).collect()
+        };
+        let chart = servers(&result);
+        assert_eq!(names(&chart)[..2], ["told", "silent 0"]);
+        assert_eq!(names(&chart).len(), 6);
+        assert_eq!(chart.panels.len(), 2);
+        result.servers.push(server("behind", behind));
+        let chart = servers(&result);
+        assert_eq!(names(&chart)[..3], ["told", "behind", "silent 0"]);
+        let units: Vec<&str> = chart.panels[2..]
+            .iter()
+            .map(|panel| panel.unit.as_str())
+            .collect();
+        assert!(
+            units[0].starts_with("slow consumers") && units[1].contains("behind"),
+            "{units:?}"
+        );
     }
 }
