@@ -1,11 +1,12 @@
 //! The faults of a scenario at work: which frame meets which fate.
 //!
 //! Whoever brings frames from publishers to a server and back asks here: the simulator and the
-//! served model. Leans on `scenario` for what is wanted, on `event` for numbers, and on `server` for
-//! what can befall one.
+//! served model. Leans on `scenario` for what is wanted, on `event` for numbers, and on `server` and `net`
+//! for what can befall them.
 
 use crate::event::PublisherId;
 use crate::machine::Time;
+use crate::net::limit::Limit;
 use crate::scenario::{Fault, FaultAction, FaultPlace, FrameKind, RouteWay, ServerRole};
 use crate::server::Server;
 use crate::server::disturb::{Disturbance, Routes};
@@ -53,6 +54,13 @@ pub struct Timed {
     pub kind: TimedKind,
 }
 
+impl Timed {
+    /// Whether it is about the link of `publisher`, if it is about links.
+    pub fn hits(&self, publisher: PublisherId) -> bool {
+        self.publisher.is_none_or(|whose| whose == publisher)
+    }
+}
+
 /// What a fault that has its time does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TimedKind {
@@ -62,6 +70,8 @@ pub enum TimedKind {
     Hold,
     /// They are so much later.
     Slow(Time),
+    /// No more than so many bits in a second pass, each way.
+    Limit(u64),
     /// The leader of the stream steps down, at `from`; nothing ends.
     StepDown,
     /// One server after the other is restarted, each down for so long; `until` says nothing.
@@ -73,7 +83,10 @@ pub enum TimedKind {
 impl TimedKind {
     /// Whether it is about the links of publishers.
     pub const fn is_of_links(self) -> bool {
-        matches!(self, Self::Cut | Self::Hold | Self::Slow(_))
+        matches!(
+            self,
+            Self::Cut | Self::Hold | Self::Slow(_) | Self::Limit(_)
+        )
     }
 
     /// The server that it befalls at this moment, if it is about one and there is one.
@@ -81,12 +94,13 @@ impl TimedKind {
         match self {
             Self::StepDown => server.leader(),
             Self::Server(whom, ..) => whom.pick(server),
-            Self::Cut | Self::Hold | Self::Slow(_) | Self::Rolling(_) => None,
+            Self::Cut | Self::Hold | Self::Slow(_) | Self::Limit(_) | Self::Rolling(_) => None,
         }
     }
 
     fn of(fault: &Fault, until: Time) -> Self {
         let slower = fault.delay.map_or(Time::ZERO, |span| span.0);
+        let bits_per_second = fault.bandwidth.map_or(u64::MAX, |rate| rate.0);
         let routes = Routes {
             peer: fault.peer,
             inward: fault.way != RouteWay::Out,
@@ -95,6 +109,7 @@ impl TimedKind {
         let (begin, end) = match fault.action {
             FaultAction::Hold => return Self::Hold,
             FaultAction::Slow => return Self::Slow(slower),
+            FaultAction::Limit => return Self::Limit(bits_per_second),
             FaultAction::StepDown => return Self::StepDown,
             FaultAction::RollingRestart => {
                 let down_for = fault.down_for.map_or(Time::ZERO, |span| span.0);
@@ -118,6 +133,10 @@ impl TimedKind {
                 Disturbance::SlowRoutes(routes, slower),
                 Some(Disturbance::QuickenRoutes(routes, slower)),
             ),
+            FaultAction::LimitRoutes => {
+                let limit = Disturbance::LimitRoutes(routes, bits_per_second, until);
+                (limit, None)
+            }
             FaultAction::Cut | FaultAction::Drop | FaultAction::Delay | FaultAction::Duplicate => {
                 return Self::Cut;
             }
@@ -317,14 +336,23 @@ impl Faults {
 
     /// Whether the link of `publisher` is cut at `now`; a hold cuts nothing.
     pub fn is_cut(&self, publisher: PublisherId, now: Time) -> bool {
-        let hits = |cut: &Timed| {
-            cut.publisher.is_none_or(|whose| whose == publisher)
-                && cut.from <= now
-                && now < cut.until
-        };
+        let hits = |cut: &Timed| cut.hits(publisher) && cut.from <= now && now < cut.until;
         self.timed
             .iter()
             .any(|cut| cut.kind == TimedKind::Cut && hits(cut))
+    }
+
+    /// The limits of the link of `publisher`.
+    pub fn limits(&self, publisher: PublisherId) -> impl Iterator<Item = Limit> {
+        let timed = self.timed.iter();
+        timed.filter_map(move |fault| match fault.kind {
+            TimedKind::Limit(bits_per_second) if fault.hits(publisher) => Some(Limit {
+                from: fault.from,
+                until: fault.until,
+                bits_per_second,
+            }),
+            _ => None,
+        })
     }
 
     /// Whether a frame may arrive twice: copies need lanes of their own.
@@ -377,5 +405,22 @@ mod tests {
             ],
             [false, true, true, false, false]
         );
+    }
+
+    #[test]
+    fn a_link_has_the_limits_that_are_about_it() {
+        let file = "[[faults]]\naction = \"limit\"\nbandwidth = \"1Mbit/s\"\nfrom = \"1s\"\nuntil = \"2s\"\n\
+                    [[faults]]\naction = \"hold\"\nfrom = \"1s\"\nuntil = \"2s\"\n\
+                    [[faults]]\naction = \"limit\"\npublisher = 1\nbandwidth = \"2kbit/s\"\nfrom = \"3s\"\n";
+        let faults = Faults::new(&parse(file), 2);
+        let rates = |publisher| {
+            let limits = faults.limits(PublisherId(publisher));
+            let limits = limits.map(|limit| (limit.bits_per_second, limit.until));
+            limits.collect::<Vec<_>>()
+        };
+        let of_all = (1_000_000, Time::from_secs(2));
+        assert_eq!(rates(0), [of_all]);
+        assert_eq!(rates(1), [of_all, (2_000, Time::NEVER)]);
+        assert!(faults.without_links(Time::ZERO).timed().is_empty());
     }
 }

@@ -88,6 +88,7 @@ fn fault(text: &mut String, replicas: u8, draw: &mut Generator) {
             "cut-routes",
             "hold-routes",
             "slow-routes",
+            "limit-routes",
             "slow-disk",
             "hold-disk",
             "cut",
@@ -123,6 +124,10 @@ fn fault(text: &mut String, replicas: u8, draw: &mut Generator) {
             let other = (server + draw.random_range(1..replicas)) % replicas;
             writeln!(text, "peer = {other}").unwrap();
         }
+    }
+    if action == "limit-routes" {
+        let bandwidth = pick(draw, &["64kbit/s", "1Mbit/s", "20Mbit/s"]);
+        writeln!(text, "bandwidth = \"{bandwidth}\"").unwrap();
     }
     if action.starts_with("slow-") {
         writeln!(

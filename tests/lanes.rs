@@ -260,6 +260,30 @@ fn a_slow_link_makes_acks_later_by_both_ways() {
     assert_eq!(event, (0, 150));
 }
 
+/// Both lanes carry no more than the limit, to within a few bytes of a frame, and go on as before after it.
+#[test]
+fn a_limited_link_takes_as_long_as_its_rate_has_it_in_both_lanes() {
+    // 100 messages of 1 KiB are 4,096 ms of payload at 200 kbit/s.
+    for (until, least_ms) in [("", 4_096), ("until = \"2s\"\n", 2_000)] {
+        let text = format!(
+            "format = 1\nabout = \"Narrow.\"\n[[publishers]]\nflow = 10\nmessages = 100\n\
+             payload = \"1KiB\"\n[[faults]]\naction = \"limit\"\nbandwidth = \"200kbit/s\"\n\
+             from = \"0s\"\n{until}[[faults]]\naction = \"limit\"\nbandwidth = \"1Mbit/s\"\n\
+             from = \"0s\"\n"
+        );
+        let scenario = Scenario::parse("f.toml", &text).unwrap();
+        let spans = [Lane::Event, WIRE].map(|lane| {
+            let Ran { result, .. } = ran(&scenario, 1, lane);
+            assert_eq!(result.verdict, Verdict::Pass, "{lane:?}");
+            assert_eq!((result.totals.stored, result.totals.gaps), (Some(100), 0));
+            result.duration_ns / 1_000_000
+        });
+        let [event, wire] = spans;
+        assert!(event >= least_ms && wire >= least_ms, "{spans:?}");
+        assert!(event.abs_diff(wire) <= least_ms / 25, "{spans:?}");
+    }
+}
+
 /// A publisher that gives up while its answer is on its way, or while it is not connected, has not
 /// stalled: the server answers, or would.
 #[test]

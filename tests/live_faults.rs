@@ -1,5 +1,5 @@
 //! Faults made for real: servers of our own that step down, are killed, frozen and restarted during a
-//! run, and whose links and routes are cut, held and slowed down.
+//! run, and whose links and routes are cut, held, slowed down and limited.
 //!
 //! Takes the nats-server that `tidegate server fetch` finds, on 127.0.0.1; looks at processes and
 //! connections in `/proc`.
@@ -298,6 +298,41 @@ fn slow_routes_make_acks_late_by_what_the_file_says() {
     let (p50, totals) = (&result["ack_latency_ns"]["p50"], &result["totals"]);
     assert!(p50.as_u64() > Some(100_000_000), "{p50}");
     assert_eq!((&totals["lost"], &totals["gaps"]), (&0.into(), &0.into()));
+}
+
+/// A publisher sends 102,400 bits of payload in a second. At 50 kbit/s the message of the moment 1 s + x has
+/// passed at 1 s + 2.05 x at the earliest, or after the end of the limit: for x = 0.97 s that is a second late.
+#[test]
+fn a_limited_link_makes_late_what_it_has_no_room_for() {
+    let fault = "[[faults]]\naction = \"limit\"\npublisher = 1\nbandwidth = \"50kbit/s\"\nfrom = \"1s\"\nuntil = \"3s\"\n";
+    let (code, told, result) = Live::start("fail", "4s", fault).end();
+    assert_eq!(
+        (code, &result["verdict"]),
+        (Some(0), &"pass".into()),
+        "{told}"
+    );
+    let (response, totals) = (&result["response_time_ns"], &result["totals"]);
+    assert_eq!((&totals["lost"], &totals["gaps"]), (&0.into(), &0.into()));
+    assert!(response["max"].as_u64() > Some(990_000_000), "{response}");
+    // The other three noticed nothing.
+    assert!(response["p50"].as_u64() < Some(990_000_000), "{response}");
+    assert_eq!(result["faults"][0]["count"], 1);
+}
+
+/// Every message goes to a follower before it is acked, 409,600 bits of payload in a second.
+#[test]
+fn limited_routes_make_late_what_they_have_no_room_for() {
+    let fault = "[[faults]]\naction = \"limit-routes\"\nbandwidth = \"200kbit/s\"\nfrom = \"1s\"\nuntil = \"3s\"\n";
+    let (code, told, result) = Live::start("fail", "4s", fault).end();
+    assert_eq!(
+        (code, &result["verdict"]),
+        (Some(0), &"pass".into()),
+        "{told}"
+    );
+    let (response, totals) = (&result["response_time_ns"], &result["totals"]);
+    assert_eq!((&totals["lost"], &totals["gaps"]), (&0.into(), &0.into()));
+    assert!(response["max"].as_u64() > Some(990_000_000), "{response}");
+    assert!(result["faults"][0]["servers"][0].is_string(), "{told}");
 }
 
 #[test]

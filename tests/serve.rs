@@ -8,7 +8,8 @@
 #[path = "common/served.rs"]
 mod served;
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
@@ -230,6 +231,45 @@ fn a_hold_keeps_bytes_for_later() {
         assert!(early.is_err(), "no answer while it is held");
         assert_eq!(publish.await.unwrap().sequence, 1);
     });
+}
+
+/// Bytes come no faster than a wire of that rate brings them, to the server and back.
+#[test]
+fn a_limit_makes_bytes_take_as_long_as_its_rate_has_them() {
+    let limit = "[[faults]]\naction = \"limit\"\nbandwidth = \"400kbit/s\"\nfrom = \"0s\"\n";
+    let (mut served, _directory) = Served::with(limit);
+    block_on(async {
+        let client = connect(&served).await;
+        let mut echo = client.subscribe("core.echo").await.unwrap();
+        client.flush().await.unwrap();
+        let start = std::time::Instant::now();
+        let payload = vec![7; 20_000];
+        let sent = client.publish("core.echo", payload.clone().into());
+        sent.await.unwrap();
+        assert_eq!(echo.next().await.unwrap().payload, payload);
+        // 160 kbit, twice.
+        assert!(start.elapsed() >= Duration::from_millis(800));
+    });
+    let (_, text) = served.stop(rustix::process::Signal::TERM);
+    assert!(text.contains("1 fired"), "{text}");
+}
+
+/// Last words are on their way too, and what waits at the end of a limit goes on at once.
+#[test]
+fn a_client_that_is_sent_away_over_a_limited_link_is_told_why() {
+    let limit =
+        "[[faults]]\naction = \"limit\"\nbandwidth = \"4kbit/s\"\nfrom = \"1s\"\nuntil = \"3s\"\n";
+    let (served, _directory) = Served::with(limit);
+    let mut stream = TcpStream::connect(served.address()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut greeting = [0];
+    stream.read_exact(&mut greeting).unwrap();
+    std::thread::sleep(Duration::from_millis(1_200));
+    stream.write_all(b"NONSENSE\r\n").unwrap();
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).unwrap();
+    let said = String::from_utf8_lossy(&rest);
+    assert!(said.contains("-ERR 'Unknown Protocol Operation'"), "{said}");
 }
 
 /// What `conform` says of the exchanges with nats-server 2.15.1.

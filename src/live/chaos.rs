@@ -1,5 +1,5 @@
 //! The faults of a file made for real: leaders asked to step down, processes of our own servers
-//! killed, stopped, ended and started again, and their links and routes cut, held and slowed down.
+//! killed, stopped, ended and started again, and their links and routes cut, held, slowed down and limited.
 //!
 //! What it does and what it hears of leaders is told in the events of the simulator. Leans on
 //! `cluster`, `node`, `links` and the faults of `fault`.
@@ -165,6 +165,7 @@ impl<'a, 'o> Chaos<'a, 'o> {
             TimedKind::Cut => self.befall_links(fault, Trouble::Cut).await,
             TimedKind::Hold => self.befall_links(fault, Trouble::Hold).await,
             TimedKind::Slow(by) => self.befall_links(fault, Trouble::Slow(by)).await,
+            TimedKind::Limit(rate) => self.befall_links(fault, Trouble::Limit(rate)).await,
         }
         Ok(())
     }
@@ -346,6 +347,7 @@ const fn between(what: Disturbance) -> Option<(Routes, Trouble)> {
         Disturbance::CutRoutes(routes) => Some((routes, Trouble::Cut)),
         Disturbance::HoldRoutes(routes, _) => Some((routes, Trouble::Hold)),
         Disturbance::SlowRoutes(routes, by) => Some((routes, Trouble::Slow(by))),
+        Disturbance::LimitRoutes(routes, rate, _) => Some((routes, Trouble::Limit(rate))),
         _ => None,
     }
 }

@@ -2,13 +2,14 @@
 //!
 //! Who comes in is connected to the server behind, and what goes either way is passed on in order: at once, or
 //! as late and as slowly as faults have it. Whoever keeps doors drives them on a runtime of their own, since
-//! they are part of the network and not of the load. Leans on `clock` and tokio's sockets.
+//! they are part of the network and not of the load. Leans on `clock`,
+//! `net::pace` and tokio's sockets.
 
 use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener as PlainListener};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -18,6 +19,7 @@ use tokio::sync::watch;
 
 use super::clock::Clock;
 use crate::machine::Time;
+use crate::net::pace::Pace;
 
 /// Most bytes of one way that a door holds in its hands; the rest waits with the sender, as behind the window
 /// of a TCP connection.
@@ -38,6 +40,8 @@ pub(super) enum Trouble {
     Hold,
     /// Each byte is so much later.
     Slow(Time),
+    /// No more than so many bits in a second pass.
+    Limit(u64),
 }
 
 /// One of the two ways through a door.
@@ -50,11 +54,13 @@ pub(super) enum Course {
 }
 
 /// What is wrong with one way.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Way {
     cuts: u32,
     holds: u32,
     slower: Time,
+    /// Bits per second.
+    limits: Vec<u64>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -70,6 +76,33 @@ struct Ways {
 /// Bytes that the connections of a door hold in their hands.
 type Held = Arc<AtomicUsize>;
 
+/// What all bytes of one way pass where a limit is on.
+pub(super) type Wire = Arc<Mutex<Pace>>;
+
+/// The wires behind a door.
+#[derive(Clone, Debug)]
+pub(super) enum Wires {
+    /// Each connection has its own.
+    Own,
+    /// These are of all connections of the door, and perhaps of others.
+    Shared {
+        /// To the server behind it.
+        inward: Wire,
+        /// From that server.
+        outward: Wire,
+    },
+}
+
+impl Wires {
+    fn of(&self, course: Course) -> Wire {
+        match (self, course) {
+            (Self::Own, _) => Wire::default(),
+            (Self::Shared { inward, .. }, Course::In) => Arc::clone(inward),
+            (Self::Shared { outward, .. }, Course::Out) => Arc::clone(outward),
+        }
+    }
+}
+
 /// A door, to be disturbed by whoever has it. Its connections end with it.
 #[derive(Debug)]
 pub(super) struct Door {
@@ -83,6 +116,7 @@ pub(super) struct Keeper {
     listener: PlainListener,
     target: SocketAddr,
     ways: watch::Receiver<Ways>,
+    wires: Wires,
     held: Held,
 }
 
@@ -91,7 +125,7 @@ impl Door {
     ///
     /// # Errors
     /// There is no free port.
-    pub(super) fn before(target: u16) -> io::Result<(Self, Keeper)> {
+    pub(super) fn before(target: u16, wires: Wires) -> io::Result<(Self, Keeper)> {
         let listener = PlainListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
         let (ways, seen) = watch::channel(Ways::default());
@@ -105,6 +139,7 @@ impl Door {
             listener,
             target: SocketAddr::from((Ipv4Addr::LOCALHOST, target)),
             ways: seen,
+            wires,
             held,
         };
         Ok((door, keeper))
@@ -146,10 +181,10 @@ impl Door {
 }
 
 impl Ways {
-    const fn of(&self, course: Course) -> Way {
+    const fn of(&self, course: Course) -> &Way {
         match course {
-            Course::In => self.inward,
-            Course::Out => self.outward,
+            Course::In => &self.inward,
+            Course::Out => &self.outward,
         }
     }
 
@@ -180,6 +215,7 @@ impl Way {
             Trouble::Cut => self.cuts += 1,
             Trouble::Hold => self.holds += 1,
             Trouble::Slow(by) => self.slower += by,
+            Trouble::Limit(bits_per_second) => self.limits.push(bits_per_second),
         }
     }
 
@@ -188,7 +224,16 @@ impl Way {
             Trouble::Cut => self.cuts = self.cuts.saturating_sub(1),
             Trouble::Hold => self.holds = self.holds.saturating_sub(1),
             Trouble::Slow(by) => self.slower = self.slower - by,
+            Trouble::Limit(bits_per_second) => {
+                let place = self.limits.iter().position(|it| *it == bits_per_second);
+                place.map(|place| self.limits.swap_remove(place));
+            }
         }
+    }
+
+    /// The smallest rate of those that are on.
+    fn limit(&self) -> Option<u64> {
+        self.limits.iter().copied().min()
     }
 }
 
@@ -205,6 +250,7 @@ impl Keeper {
                     let passage = Passage {
                         target: self.target,
                         ways: self.ways.clone(),
+                        wires: self.wires.clone(),
                         held: Arc::clone(&self.held),
                         clock,
                     };
@@ -220,6 +266,7 @@ impl Keeper {
 struct Passage {
     target: SocketAddr,
     ways: watch::Receiver<Ways>,
+    wires: Wires,
     held: Held,
     clock: Clock,
 }
@@ -279,12 +326,13 @@ impl Passage {
         mut to: impl AsyncWrite + Unpin,
     ) -> Result<(), Broken> {
         let mut ways = self.ways.clone();
-        let mut load = Load::new(Arc::clone(&self.held), ways.borrow().freed);
+        let held = Arc::clone(&self.held);
+        let mut load = Load::new(held, self.wires.of(course), ways.borrow().freed);
         let mut buffer = BytesMut::new();
         loop {
             let (way, freed) = {
                 let ways = ways.borrow_and_update();
-                (ways.of(course), ways.freed)
+                (ways.of(course).clone(), ways.freed)
             };
             if freed != load.freed {
                 load.hurry(freed);
@@ -302,7 +350,7 @@ impl Passage {
             tokio::select! {
                 biased;
                 changed = ways.changed() => changed.map_err(|_| Broken)?,
-                put = load.put_down(&self.clock, &mut to), if is_open && !load.parcels.is_empty() => {
+                put = load.put_down(&self.clock, way.limit(), &mut to), if is_open && !load.parcels.is_empty() => {
                     if put.map_err(|_| Broken)? == Put::Last {
                         return to.shutdown().await.map_err(|_| Broken);
                     }
@@ -323,10 +371,21 @@ struct Load {
     bytes: usize,
     /// Those of all loads of the door.
     held: Held,
+    wire: Wire,
+    /// What is on the wire, if there is a limit.
+    piece: Option<Piece>,
     /// How often the door had been freed when this was last looked at.
     freed: u64,
     has_ended: bool,
     has_lost: bool,
+}
+
+/// So many bytes of what comes first, at a limit, and when the last of them has passed.
+#[derive(Clone, Copy)]
+struct Piece {
+    bytes: usize,
+    bits_per_second: u64,
+    at: Time,
 }
 
 #[derive(PartialEq, Eq)]
@@ -337,11 +396,13 @@ enum Put {
 }
 
 impl Load {
-    const fn new(held: Held, freed: u64) -> Self {
+    const fn new(held: Held, wire: Wire, freed: u64) -> Self {
         Self {
             parcels: VecDeque::new(),
             bytes: 0,
             held,
+            wire,
+            piece: None,
             freed,
             has_ended: false,
             has_lost: false,
@@ -372,14 +433,16 @@ impl Load {
     fn lose(&mut self) {
         self.has_lost |= !self.parcels.is_empty();
         self.parcels.clear();
+        self.piece = None;
         self.put_off(self.bytes);
     }
 
     /// Passes on a piece of what comes first, when its time has come. Nothing has happened if it is dropped
-    /// before its end.
+    /// before its end, but that the piece stays on the wire.
     async fn put_down(
         &mut self,
         clock: &Clock,
+        limit: Option<u64>,
         to: &mut (impl AsyncWrite + Unpin),
     ) -> io::Result<Put> {
         let Some((arrival, parcel)) = self.parcels.front_mut() else {
@@ -389,10 +452,27 @@ impl Load {
         if parcel.is_empty() {
             return Ok(Put::Last);
         }
-        let written = to.write(parcel).await?;
+        let current = |piece: &Piece| Some(piece.bits_per_second) == limit;
+        self.piece = self.piece.filter(current);
+        if let Some(rate) = limit
+            && self.piece.is_none()
+        {
+            let bytes = parcel.len().min(Pace::piece_bytes(rate));
+            self.piece = Some(on_wire(&self.wire, clock.now(), rate, (*arrival, bytes)));
+        }
+        let mut most = parcel.len();
+        if let Some(piece) = self.piece {
+            wait_until(clock, piece.at).await;
+            most = piece.bytes;
+        }
+        let written = to.write(&parcel[..most]).await?;
         if written == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }
+        if let Some(piece) = &mut self.piece {
+            piece.bytes -= written;
+        }
+        self.piece = self.piece.filter(|piece| piece.bytes > 0);
         let _ = parcel.split_to(written);
         if parcel.is_empty() {
             self.parcels.pop_front();
@@ -405,6 +485,16 @@ impl Load {
 impl Drop for Load {
     fn drop(&mut self) {
         self.put_off(self.bytes);
+    }
+}
+
+/// So many bytes that are there since `ready` go on a wire.
+fn on_wire(wire: &Wire, now: Time, bits_per_second: u64, (ready, bytes): (Time, usize)) -> Piece {
+    let mut pace = wire.lock().unwrap_or_else(PoisonError::into_inner);
+    Piece {
+        bytes,
+        bits_per_second,
+        at: pace.pass(now, bits_per_second, ready, bytes),
     }
 }
 
@@ -436,8 +526,13 @@ mod tests {
 
     impl Lab {
         async fn new() -> Self {
+            Self::with(Wires::Own).await
+        }
+
+        async fn with(wires: Wires) -> Self {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let (door, keeper) = Door::before(listener.local_addr().unwrap().port()).unwrap();
+            let (door, keeper) =
+                Door::before(listener.local_addr().unwrap().port(), wires).unwrap();
             tokio::spawn(keeper.keep(Clock::start()));
             let client = TcpStream::connect(door.address()).await.unwrap();
             let (server, _) = listener.accept().await.unwrap();
@@ -579,6 +674,76 @@ mod tests {
         let took = clock.now();
         assert!(took >= Time::from_millis(60), "{took:?}");
         assert!(took < Time::from_millis(160), "{took:?}");
+    }
+
+    /// What a second client sends, and what comes of it.
+    async fn through(lab: &Lab, bytes: usize) -> Vec<u8> {
+        let mut client = TcpStream::connect(lab.door.address()).await.unwrap();
+        let (mut server, _) = lab.listener.accept().await.unwrap();
+        client.write_all(&vec![9; bytes]).await.unwrap();
+        drop(client);
+        let mut found = Vec::new();
+        server.read_to_end(&mut found).await.unwrap();
+        found
+    }
+
+    /// 20,000 bytes at 800 kbit/s.
+    const FIFTH: Time = Time::from_millis(200);
+
+    #[tokio::test]
+    async fn bytes_take_at_least_as_long_as_the_limit_of_their_way_has_them() {
+        let mut lab = Lab::new().await;
+        lab.door.begin(Course::In, Trouble::Limit(1_000_000_000));
+        lab.door.begin(Course::In, Trouble::Limit(800_000));
+        let text: Vec<u8> = (0..20_000).map(|at| at as u8).collect();
+        let clock = Clock::start();
+        lab.sent_in(&text).await;
+        // The way back is as wide as ever.
+        lab.server.write_all(&[1; 100_000]).await.unwrap();
+        let mut back = vec![0; 100_000];
+        lab.client.read_exact(&mut back).await.unwrap();
+        lab.arrives(&text).await;
+        assert!(clock.now() >= FIFTH, "{:?}", clock.now());
+        lab.is_empty_soon().await;
+    }
+
+    #[tokio::test]
+    async fn connections_on_one_wire_share_its_rate() {
+        let wires = Wires::Shared {
+            inward: Wire::default(),
+            outward: Wire::default(),
+        };
+        let lab = Lab::with(wires).await;
+        lab.door.begin(Course::In, Trouble::Limit(800_000));
+        let clock = Clock::start();
+        let both = tokio::join!(through(&lab, 10_000), through(&lab, 10_000));
+        assert_eq!(both.0.len() + both.1.len(), 20_000);
+        assert!(clock.now() >= FIFTH, "{:?}", clock.now());
+    }
+
+    #[tokio::test]
+    async fn what_waits_at_the_end_of_a_limit_goes_on_at_once() {
+        let mut lab = Lab::new().await;
+        let least = Trouble::Limit(1_000);
+        lab.door.begin(Course::In, least);
+        let text = vec![5; 100_000];
+        lab.sent_in(&text).await;
+        lab.door.end(Course::In, least);
+        let patience = Duration::from_secs(60);
+        let arriving = tokio::time::timeout(patience, lab.arrives(&text));
+        arriving.await.unwrap();
+    }
+
+    /// The sender finds its socket full long before everything is sent.
+    #[tokio::test]
+    async fn a_limited_way_pushes_back() {
+        let mut lab = Lab::new().await;
+        lab.door.begin(Course::In, Trouble::Limit(1_000));
+        let much = vec![0; 8 * WINDOW_BYTES];
+        let sending = lab.client.write_all(&much);
+        let patience = Duration::from_secs(2);
+        assert!(tokio::time::timeout(patience, sending).await.is_err());
+        assert!(lab.door.held.load(Ordering::Relaxed) < WINDOW_BYTES + READ_BYTES);
     }
 
     #[tokio::test]

@@ -7,13 +7,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use tokio::net::TcpSocket;
 use tokio::sync::oneshot;
 
 use super::clock::Clock;
-use super::door::{Course, Door, Keeper, Trouble};
+use super::door::{Course, Door, Keeper, Trouble, Wire, Wires};
 use super::error::LiveError;
 use crate::event::PublisherId;
 use crate::server::disturb::Routes;
@@ -63,23 +64,32 @@ impl Links {
     ) -> Result<Self, LiveError> {
         let refused = |error| LiveError::system("cannot open a port on 127.0.0.1", error);
         let mut keepers = Vec::new();
-        let mut open = |port: u16| {
-            let (door, keeper) = Door::before(port).map_err(refused)?;
+        let mut open = |port: u16, wires: Wires| {
+            let (door, keeper) = Door::before(port, wires).map_err(refused)?;
             keepers.push(keeper);
             Ok::<_, LiveError>(door)
         };
         let mut clients = Vec::with_capacity(client_ports.len());
         for port in client_ports {
-            let named = named.iter().map(|number| Ok((*number, open(*port)?)));
+            let named = named
+                .iter()
+                .map(|number| Ok((*number, open(*port, Wires::Own)?)));
             clients.push(ClientDoors {
                 named: named.collect::<Result<_, LiveError>>()?,
-                aside: open(*port)?,
-                publishers: open(*port)?,
+                aside: open(*port, Wires::Own)?,
+                publishers: open(*port, Wires::Own)?,
             });
         }
         let mut routes = BTreeMap::new();
-        for (from, to) in Routes::between(route_ports.len()) {
-            routes.insert((from, to), open(route_ports[to])?);
+        // Both doors between two servers lead to the same wires, however many connections the route has.
+        let ends = Routes::between(route_ports.len());
+        let between: BTreeMap<_, _> = ends.map(|ends| (ends, Wire::default())).collect();
+        for ((from, to), wire) in &between {
+            let wires = Wires::Shared {
+                inward: Arc::clone(wire),
+                outward: between.get(&(*to, *from)).cloned().unwrap_or_default(),
+            };
+            routes.insert((*from, *to), open(route_ports[*to], wires)?);
         }
         let nowhere = route_ports.iter().map(|_| nowhere().map_err(refused));
         let nowhere = nowhere.collect::<Result<_, _>>()?;

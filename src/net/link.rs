@@ -1,9 +1,10 @@
 //! One direction of a connection: latency, jitter, bandwidth and a byte window, in order.
 //!
-//! Leans on `machine`.
+//! Leans on `limit` for a bandwidth that is less for a while.
 
 use std::collections::VecDeque;
 
+use super::limit::{Limit, Limits, picoseconds_per_byte};
 use crate::machine::Time;
 
 /// One direction of a connection. Frames leave in the order in which they are passed.
@@ -25,6 +26,20 @@ pub struct Link {
     /// What is in the window; counted only from when it might shut. Most links never do, and a
     /// small link is a fast one.
     counted: Option<Box<Counted>>,
+    /// `None`: there was never a limit.
+    limits: Option<Box<Limits>>,
+}
+
+/// A frame on a link.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Passage {
+    /// When its first bit leaves, and when its last one has left.
+    begins: Time,
+    leaves: Time,
+    /// What it needs from there, if nothing lies before it.
+    rest: Time,
+    /// When it arrives.
+    pub arrival: Time,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -39,12 +54,13 @@ impl Link {
     pub fn new(latency: Time, bits_per_second: u64, window: u64) -> Self {
         let mut link = Self {
             latency: Time::ZERO,
-            picoseconds_per_byte: 8_000_000_000_000 / bits_per_second.max(1),
+            picoseconds_per_byte: picoseconds_per_byte(bits_per_second),
             window: window.max(1),
             free: Time::ZERO,
             last_arrival: Time::ZERO,
             round_trip_bytes: 0,
             counted: None,
+            limits: None,
         };
         link.slow(latency);
         link
@@ -74,9 +90,53 @@ impl Link {
         self.counted = None;
     }
 
+    /// A limit of its bandwidth, known at `now`; of several the smallest rate holds. What is `under_way`, in the
+    /// order in which it was passed, and has not left by then is later accordingly.
+    ///
+    /// On a link with a window that may shut, nothing that has not left may be under way: say its limits ahead.
+    pub fn limit<'a>(
+        &mut self,
+        now: Time,
+        limit: Limit,
+        under_way: impl IntoIterator<Item = &'a mut Passage>,
+    ) {
+        let before = match self.limits.take() {
+            Some(limits) => limits,
+            None => Box::new(Limits::none(self.picoseconds_per_byte)),
+        };
+        let mut after = before.clone();
+        after.add(now, limit);
+        let (mut free, mut last_arrival) = (now, Time::ZERO);
+        for passage in under_way {
+            if passage.leaves > now {
+                let begins = passage.begins.max(now);
+                let left = (begins, passage.leaves);
+                passage.begins = begins.max(free);
+                passage.leaves = after.end_again(&before, left, passage.begins);
+                free = passage.leaves;
+            }
+            let arrival = passage.arrival.max(passage.leaves + passage.rest);
+            passage.arrival = arrival.max(last_arrival);
+            last_arrival = passage.arrival;
+        }
+        self.free = self.free.max(free);
+        self.last_arrival = self.last_arrival.max(last_arrival);
+        self.limits = Some(after);
+    }
+
+    /// The smallest rate, in bits per second, of a limit that is not over at `now`.
+    pub fn least_limit(&self, now: Time) -> Option<u64> {
+        self.limits.as_ref()?.least(now)
+    }
+
     /// Passes a frame of `bytes` at `now`, with `extra` latency of its own (jitter, a fault), and
     /// returns its arrival. Arrivals never go back.
     pub fn pass(&mut self, now: Time, bytes: u64, extra: Time) -> Time {
+        self.passage(now, bytes, extra).arrival
+    }
+
+    /// The same, with what [`Link::limit`] wants to know of it.
+    pub fn passage(&mut self, now: Time, bytes: u64, extra: Time) -> Passage {
         let never_shuts = self.round_trip_bytes.saturating_add(bytes) <= self.window;
         if self.counted.is_none() && (extra > Time::ZERO || !never_shuts) {
             self.counted = Some(Box::default());
@@ -85,15 +145,35 @@ impl Link {
         if let Some(counted) = &mut self.counted {
             start = counted.wait_for_room(start, bytes, self.window);
         }
-        let span = (bytes * self.picoseconds_per_byte).div_ceil(1_000);
-        self.free = start + Time::from_nanos(span);
-        let arrival = (self.free + self.latency + extra).max(self.last_arrival);
+        self.free = match &self.limits {
+            None => start + Time::from_nanos((bytes * self.picoseconds_per_byte).div_ceil(1_000)),
+            Some(limits) => limits.end_of(start, bytes),
+        };
+        let rest = self.latency + extra;
+        let arrival = (self.free + rest).max(self.last_arrival);
         self.last_arrival = arrival;
         if let Some(counted) = &mut self.counted {
             counted.bytes += bytes;
             counted.frames.push_back((arrival + self.latency, bytes));
         }
-        arrival
+        Passage {
+            begins: start,
+            leaves: self.free,
+            rest,
+            arrival,
+        }
+    }
+}
+
+impl Passage {
+    /// Something that is on no wire and arrives at `arrival`.
+    pub const fn at(arrival: Time) -> Self {
+        Self {
+            begins: arrival,
+            leaves: arrival,
+            rest: Time::ZERO,
+            arrival,
+        }
     }
 }
 
@@ -163,5 +243,101 @@ mod tests {
         let mut link = Link::new(US(100), 8_000_000_000, 10);
         link.pass(Time::ZERO, 1_000, Time::ZERO);
         assert_eq!(link.pass(Time::ZERO, 1_000, Time::ZERO), US(201) + US(101));
+    }
+
+    /// 8 Mbit/s, a byte in a microsecond, and no latency.
+    fn wire() -> Link {
+        Link::new(Time::ZERO, 8_000_000, u64::MAX)
+    }
+
+    fn limit(from: u64, until: u64, bits_per_second: u64) -> Limit {
+        Limit {
+            from: US(from),
+            until: US(until),
+            bits_per_second,
+        }
+    }
+
+    #[test]
+    fn bytes_pass_a_limited_link_at_exactly_its_rate() {
+        let mut link = wire();
+        link.limit(Time::ZERO, limit(0, 1_000_000, 800_000), []);
+        for frame in 1..=100 {
+            let arrival = link.pass(Time::ZERO, 50, Time::ZERO);
+            assert_eq!(arrival, US(frame * 500));
+        }
+    }
+
+    #[test]
+    fn what_waits_at_the_end_of_a_limit_goes_on_at_the_old_rate() {
+        let mut link = wire();
+        link.limit(Time::ZERO, limit(1_000, 2_000, 80_000), []);
+        let arrivals: Vec<Time> = (0..20)
+            .map(|_| link.pass(Time::ZERO, 100, Time::ZERO))
+            .collect();
+        // Ten frames before, ten bytes of the next in the millisecond of the limit.
+        assert_eq!(arrivals[9], US(1_000));
+        assert_eq!(arrivals[10], US(2_090));
+        assert_eq!(arrivals[19], US(2_990));
+    }
+
+    /// Known ahead or only as it begins, a limit comes to the same.
+    #[test]
+    fn a_limit_that_begins_finds_what_has_not_left() {
+        let mut ahead = Link::new(US(70), 8_000_000, u64::MAX);
+        let mut late = ahead.clone();
+        ahead.limit(Time::ZERO, limit(500, 1_500, 2_000_000), []);
+        let mut under_way: Vec<Passage> = Vec::new();
+        let mut known = Vec::new();
+        for frame in 0..6 {
+            let now = US(frame * 90);
+            known.push(ahead.pass(now, 120, US(10 * frame)));
+            under_way.push(late.passage(now, 120, US(10 * frame)));
+        }
+        late.limit(US(500), limit(500, 1_500, 2_000_000), &mut under_way);
+        for frame in 6..12 {
+            let now = US(frame * 90);
+            known.push(ahead.pass(now, 120, Time::ZERO));
+            under_way.push(late.passage(now, 120, Time::ZERO));
+        }
+        let found: Vec<Time> = under_way.iter().map(|passage| passage.arrival).collect();
+        assert_eq!(found, known);
+        assert!(found.is_sorted() && found[11] > US(1_500));
+    }
+
+    #[test]
+    fn of_two_limits_the_smaller_rate_holds_and_a_slow_link_adds_to_it() {
+        let mut link = wire();
+        link.limit(Time::ZERO, limit(0, 10_000, 4_000_000), []);
+        link.limit(Time::ZERO, limit(0, 10_000, 800_000), []);
+        link.slow(US(300));
+        assert_eq!(link.pass(Time::ZERO, 100, Time::ZERO), US(1_300));
+        assert_eq!(link.pass(US(20_000), 100, Time::ZERO), US(20_400));
+    }
+
+    #[test]
+    fn a_limit_leaves_what_is_off_the_wire_and_a_pause_where_they_are() {
+        let mut link = Link::new(US(100), 8_000_000, u64::MAX);
+        let mut under_way = vec![link.passage(Time::ZERO, 50, Time::ZERO)];
+        // As after a cut, what is sent again begins later.
+        link.reset(US(500));
+        under_way.push(link.passage(US(500), 50, Time::ZERO));
+        link.limit(US(60), limit(60, 1_000, 4_000_000), &mut under_way);
+        assert_eq!(
+            (under_way[0].arrival, under_way[1].arrival),
+            (US(150), US(700))
+        );
+        assert_eq!(link.pass(US(600), 50, Time::ZERO), US(800));
+    }
+
+    #[test]
+    fn a_limited_link_with_a_window_carries_its_limit() {
+        let mut link = Link::new(US(100), 8_000_000, 10_000);
+        link.limit(Time::ZERO, limit(0, 1_000_000, 800_000), []);
+        let mut arrival = Time::ZERO;
+        for _ in 0..90 {
+            arrival = link.pass(Time::ZERO, 1_000, Time::ZERO);
+        }
+        assert_eq!(arrival, US(90 * 10_000 + 100));
     }
 }

@@ -16,6 +16,7 @@ fn keys_of(action: FaultAction) -> &'static [&'static str] {
         }
         FaultAction::Cut | FaultAction::Hold => &["publisher", "from", "until"],
         FaultAction::Slow => &["publisher", "from", "until", "delay"],
+        FaultAction::Limit => &["publisher", "from", "until", "bandwidth"],
         FaultAction::StepDown => &["from"],
         FaultAction::RollingRestart => &["from", "down_for"],
         FaultAction::Kill
@@ -28,6 +29,15 @@ fn keys_of(action: FaultAction) -> &'static [&'static str] {
             &["role", "server", "peer", "way", "from", "until"]
         }
         FaultAction::SlowRoutes => &["role", "server", "peer", "way", "from", "until", "delay"],
+        FaultAction::LimitRoutes => &[
+            "role",
+            "server",
+            "peer",
+            "way",
+            "from",
+            "until",
+            "bandwidth",
+        ],
     }
 }
 
@@ -66,6 +76,7 @@ pub(super) fn check_fault(
             check_span(fault, path)?;
             check_ends_servers(fault, stream, path)?;
             check_slowness(fault, path)?;
+            check_limit(fault, path)?;
             if fault.action.is_of_server() {
                 check_server_fault(fault, stream, path)?;
             }
@@ -83,6 +94,7 @@ fn check_keys(fault: &Fault, path: &KeyPath) -> Checked {
         ("nth", fault.nth.is_some()),
         ("count", fault.count != 1),
         ("delay", fault.delay.is_some()),
+        ("bandwidth", fault.bandwidth.is_some()),
         ("from", fault.from.is_some()),
         ("until", fault.until.is_some()),
         ("down_for", fault.down_for.is_some()),
@@ -195,6 +207,16 @@ fn check_slowness(fault: &Fault, path: &KeyPath) -> Checked {
         }
         None | Some(_) => Ok(()),
     }
+}
+
+/// What limits something says to what.
+fn check_limit(fault: &Fault, path: &KeyPath) -> Checked {
+    let limits = matches!(fault.action, FaultAction::Limit | FaultAction::LimitRoutes);
+    if limits && fault.bandwidth.is_none() {
+        let message = "is missing; say how much it carries";
+        return refuse(path.key("bandwidth"), message);
+    }
+    Ok(())
 }
 
 fn check_frame_fault(fault: &Fault, path: &KeyPath) -> Checked {

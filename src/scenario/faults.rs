@@ -5,7 +5,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::units::Span;
+use crate::units::{BitRate, Span};
 
 /// One fault. `action` decides which other keys it takes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -34,6 +34,10 @@ pub struct Fault {
     /// or write takes.
     #[schemars(extend("x-minimum" = "0s", "x-maximum" = "1h"))]
     pub delay: Option<Span>,
+    /// Most that a link or a route carries, each way; for `limit` and `limit-routes`, which need it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-minimum" = "1kbit/s", "x-maximum" = "1000Gbit/s"))]
+    pub bandwidth: Option<BitRate>,
     /// When it begins; for faults of links and servers, which need this, and for nothing else.
     #[schemars(extend("x-minimum" = "0s", "x-maximum" = "24h"))]
     pub from: Option<Span>,
@@ -82,6 +86,8 @@ pub enum FaultAction {
     Hold,
     /// What is sent on the link between a publisher and the server takes `delay` longer, each way.
     Slow,
+    /// The link between a publisher and the server carries no more than `bandwidth`, each way.
+    Limit,
     /// The leader of the stream steps down at `from` and hands over, as an operator asks it to.
     StepDown,
     /// The process of a server ends at once, and starts again at `until`.
@@ -103,6 +109,8 @@ pub enum FaultAction {
     HoldRoutes,
     /// What travels on the routes of a server is late by `delay`.
     SlowRoutes,
+    /// Each route of a server carries no more than `bandwidth`, each way.
+    LimitRoutes,
     /// Each write of a server's disk takes `delay` longer.
     SlowDisk,
     /// No write of a server's disk ends before the end.
@@ -119,6 +127,7 @@ impl FaultAction {
             | Self::Cut
             | Self::Hold
             | Self::Slow
+            | Self::Limit
             | Self::StepDown
             | Self::RollingRestart => false,
             Self::Kill
@@ -128,6 +137,7 @@ impl FaultAction {
             | Self::CutRoutes
             | Self::HoldRoutes
             | Self::SlowRoutes
+            | Self::LimitRoutes
             | Self::SlowDisk
             | Self::HoldDisk => true,
         }
@@ -143,7 +153,7 @@ impl FaultAction {
 
     /// Whether it befalls links between publishers and servers.
     pub const fn is_of_links(self) -> bool {
-        matches!(self, Self::Cut | Self::Hold | Self::Slow)
+        matches!(self, Self::Cut | Self::Hold | Self::Slow | Self::Limit)
     }
 
     /// Whether a live run makes it, at least on servers of its own.
@@ -152,6 +162,7 @@ impl FaultAction {
             Self::Cut
             | Self::Hold
             | Self::Slow
+            | Self::Limit
             | Self::StepDown
             | Self::Kill
             | Self::Restart
@@ -159,7 +170,8 @@ impl FaultAction {
             | Self::Freeze
             | Self::CutRoutes
             | Self::HoldRoutes
-            | Self::SlowRoutes => true,
+            | Self::SlowRoutes
+            | Self::LimitRoutes => true,
             Self::Drop
             | Self::Delay
             | Self::Duplicate
@@ -171,7 +183,10 @@ impl FaultAction {
 
     /// Whether it befalls routes between servers.
     pub const fn is_of_routes(self) -> bool {
-        matches!(self, Self::CutRoutes | Self::HoldRoutes | Self::SlowRoutes)
+        matches!(
+            self,
+            Self::CutRoutes | Self::HoldRoutes | Self::SlowRoutes | Self::LimitRoutes
+        )
     }
 
     /// Its word in a file.
@@ -183,6 +198,7 @@ impl FaultAction {
             Self::Cut => "cut",
             Self::Hold => "hold",
             Self::Slow => "slow",
+            Self::Limit => "limit",
             Self::StepDown => "step-down",
             Self::Kill => "kill",
             Self::Restart => "restart",
@@ -192,6 +208,7 @@ impl FaultAction {
             Self::CutRoutes => "cut-routes",
             Self::HoldRoutes => "hold-routes",
             Self::SlowRoutes => "slow-routes",
+            Self::LimitRoutes => "limit-routes",
             Self::SlowDisk => "slow-disk",
             Self::HoldDisk => "hold-disk",
         }

@@ -624,6 +624,42 @@ fn keys_that_contradict_each_other_are_refused() {
             "faults[0].delay: is missing; say how slow it is",
         ),
         (
+            "[[faults]]\naction = \"limit\"\nfrom = \"1s\"",
+            "faults[0].bandwidth: is missing; say how much it carries",
+        ),
+        (
+            "[[faults]]\naction = \"limit\"\nfrom = \"1s\"\nbandwidth = \"999bit/s\"",
+            "faults[0].bandwidth: 999bit/s is out of range; allowed are 1kbit/s to 1000Gbit/s",
+        ),
+        (
+            "[[faults]]\naction = \"limit\"\nfrom = \"1s\"\nbandwidth = \"1MB/s\"",
+            "faults[0].bandwidth: \"1MB/s\" is not a bit rate in quotes, such as \"10Gbit/s\"",
+        ),
+        (
+            "[[faults]]\naction = \"limit\"\nfrom = \"1s\"\nbandwidth = 5",
+            "faults[0].bandwidth: ",
+        ),
+        (
+            "[[faults]]\naction = \"limit\"\nbandwidth = \"1Mbit/s\"",
+            "faults[0].from: is missing",
+        ),
+        (
+            "[[faults]]\naction = \"limit\"\nfrom = \"1s\"\nbandwidth = \"1Mbit/s\"\ndelay = \"1s\"",
+            "faults[0].delay: does not go with action \"limit\", which takes publisher, from, until, bandwidth",
+        ),
+        (
+            "[[faults]]\naction = \"slow\"\nfrom = \"1s\"\nbandwidth = \"1Mbit/s\"\ndelay = \"1s\"",
+            "faults[0].bandwidth: does not go with action \"slow\"",
+        ),
+        (
+            "[[faults]]\naction = \"limit-routes\"\nfrom = \"1s\"\nbandwidth = \"1Mbit/s\"",
+            "faults[0].action: \"limit-routes\" needs a stream with replicas",
+        ),
+        (
+            "[stream]\nreplicas = 3\n[[faults]]\naction = \"limit-routes\"\nfrom = \"1s\"",
+            "faults[0].bandwidth: is missing; say how much it carries",
+        ),
+        (
             "[stream]\nstorage = \"memory\"\n[[faults]]\naction = \"slow-disk\"\nfrom = \"1s\"\ndelay = \"1ms\"",
             "faults[0].action: \"slow-disk\" needs a disk",
         ),
@@ -940,6 +976,10 @@ fn each_world_refuses_what_it_cannot_do() {
             "[[faults]]\naction = \"cut\"\nfrom = \"0s\"",
             "faults[0].action: turmoil cannot reset",
         ),
+        (
+            "[[faults]]\naction = \"limit\"\nbandwidth = \"1Mbit/s\"\nfrom = \"0s\"",
+            "faults[0].action: links of turmoil have no bandwidth; use --substrate event",
+        ),
     ] {
         let error = parse(more).check_simulatable(turmoil).unwrap_err();
         assert!(error.to_string().contains(part), "{error}");
@@ -1014,9 +1054,11 @@ fn faults_of_servers_links_and_routes_are_made_live_where_that_is_allowed() {
         "action = \"cut\"",
         "action = \"hold\"\nuntil = \"2s\"",
         "action = \"slow\"\ndelay = \"2s\"",
+        "action = \"limit\"\nbandwidth = \"1Mbit/s\"",
         "action = \"cut-routes\"\nway = \"in\"",
         "action = \"hold-routes\"\nuntil = \"2s\"",
         "action = \"slow-routes\"\ndelay = \"2s\"",
+        "action = \"limit-routes\"\nrole = \"follower\"\nbandwidth = \"1Mbit/s\"",
     ] {
         let file = parse(&format!("[[faults]]\nfrom = \"1s\"\n{fault}"));
         assert_eq!(file.check_live(own, true), Ok(Vec::new()));

@@ -113,7 +113,7 @@ impl Settings {
 }
 
 impl Settings {
-    /// A cut resets connections, and turmoil has no resets; nor can it change a link.
+    /// A cut resets connections, and turmoil has no resets; nor can it change a link, or limit one.
     fn beyond_wire(&self, substrate: Substrate) -> Option<Problem> {
         let (what, most, instead) = match substrate {
             Substrate::Event => (
@@ -135,10 +135,11 @@ impl Settings {
             return None;
         }
         let mut faults = self.faults.iter();
-        let beyond = |action| matches!(action, FaultAction::Cut | FaultAction::Slow);
+        let beyond = |action: FaultAction| action.is_of_links() && action != FaultAction::Hold;
         let index = faults.position(|fault| beyond(fault.action))?;
         let message = match self.faults[index].action {
             FaultAction::Slow => "links of turmoil keep their latency; use --substrate event",
+            FaultAction::Limit => "links of turmoil have no bandwidth; use --substrate event",
             _ => "turmoil cannot reset connections; use --substrate event, or a hold",
         };
         Some(Problem::new(
@@ -153,7 +154,7 @@ impl Scenario {
     ///
     /// # Errors
     /// Several streams; in the event lane, a client other than `core`; in the wire lane, more
-    /// publishers than it takes; on turmoil, a cut or a slow link.
+    /// publishers than it takes; on turmoil, a cut, or a link that is slow or limited.
     pub fn check_simulatable(&self, lane: Lane) -> Result<(), InputError> {
         match self.settings.beyond_simulation(lane) {
             Some(problem) => Err(self.refuse(problem)),

@@ -8,7 +8,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
@@ -20,6 +20,7 @@ use tokio::task::spawn_local;
 use super::clock::Clock;
 use super::hub::Hub;
 use crate::machine::Time;
+use crate::net::pace::Pace;
 use crate::server::message::ConnectionId;
 
 /// A buffer with less room than this is given [`READ_BYTES`] more.
@@ -127,6 +128,8 @@ async fn attend(stream: TcpStream, id: ConnectionId, ip: String, shared: Rc<Shar
         stream,
         id,
         output: Bytes::new(),
+        up: Narrow::default(),
+        down: Narrow::default(),
         shared: Rc::clone(&shared),
     };
     tokio::select! {
@@ -145,7 +148,26 @@ struct Client {
     id: ConnectionId,
     /// What is being written.
     output: Bytes,
+    /// What it sends and what it is sent, while a fault limits that.
+    up: Narrow,
+    down: Narrow,
     shared: Rc<Shared>,
+}
+
+/// One way of a connection that carries no more than a rate: a piece is passed on when the last of it has passed.
+#[derive(Default)]
+struct Narrow {
+    pace: Pace,
+    /// There was more as soon as the last piece had passed.
+    is_busy: bool,
+    piece: Option<Piece>,
+}
+
+/// So many bytes, and when they have passed.
+struct Piece {
+    bytes: usize,
+    at: Time,
+    timer: Pin<Box<dyn Future<Output = ()>>>,
 }
 
 impl Client {
@@ -160,6 +182,10 @@ impl Client {
             let wrote = match self.write(context) {
                 Poll::Ready(Ok(wrote)) => wrote,
                 Poll::Ready(Err(_)) => return Poll::Ready(()),
+                Poll::Pending if is_closing && self.down.is_on_its_way(self.shared.clock.now()) => {
+                    self.shared.hub.borrow_mut().wait(self.id, context.waker());
+                    return Poll::Pending;
+                }
                 // Who does not read its last words does without.
                 Poll::Pending if is_closing => return Poll::Ready(()),
                 Poll::Pending => false,
@@ -189,11 +215,21 @@ impl Client {
         if self.output.is_empty() {
             self.output = self.shared.hub.borrow_mut().take_output(self.id);
             if self.output.is_empty() {
+                self.down.is_busy = false;
                 return Poll::Ready(Ok(false));
             }
         }
-        let wrote = Pin::new(&mut self.stream).poll_write(context, &self.output);
+        let limit = self.shared.hub.borrow().limit(self.id);
+        let mut most = self.output.len();
+        if let Some(rate) = limit {
+            most = most.min(Pace::piece_bytes(rate));
+            self.down.take_up(&*self.shared.clock, rate, most);
+        }
+        ready!(self.down.poll_passed(&*self.shared.clock, limit, context));
+        let most = most.min(self.down.piece.as_ref().map_or(most, |piece| piece.bytes));
+        let wrote = Pin::new(&mut self.stream).poll_write(context, &self.output[..most]);
         wrote.map_ok(|count| {
+            self.down.put_down(count);
             self.output.advance(count);
             self.shared.hub.borrow_mut().written(self.id, count);
             true
@@ -203,24 +239,84 @@ impl Client {
     /// Reads once; ready with false at the end of the connection.
     fn read(&mut self, context: &mut Context<'_>) -> Poll<bool> {
         let mut hub = self.shared.hub.borrow_mut();
+        let limit = hub.limit(self.id);
         let Some(buffer) = hub.buffer(self.id) else {
             // To be closed: what is left is written first, and nothing more is read.
             return Poll::Pending;
         };
-        if buffer.capacity() - buffer.len() < ROOM_BYTES {
-            buffer.reserve(READ_BYTES);
+        if self.up.piece.is_none() {
+            if buffer.capacity() - buffer.len() < ROOM_BYTES {
+                buffer.reserve(READ_BYTES);
+            }
+            let most = limit.map_or(READ_BYTES, Pace::piece_bytes) as u64;
+            // Dropped at once if it is not ready: nothing is lost then.
+            let read = pin!((&mut self.stream).take(most).read_buf(buffer)).poll(context);
+            let bytes = match read {
+                Poll::Pending => {
+                    self.up.is_busy = false;
+                    return Poll::Pending;
+                }
+                Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(false),
+                Poll::Ready(Ok(bytes)) => bytes,
+            };
+            if let Some(rate) = limit {
+                self.up.take_up(&*self.shared.clock, rate, bytes);
+            }
         }
-        // Dropped at once if it is not ready: nothing is lost then.
-        let read = pin!(self.stream.read_buf(buffer)).poll(context);
-        match read {
-            Poll::Pending => return Poll::Pending,
-            Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(false),
-            Poll::Ready(Ok(_)) => {}
-        }
+        // What has not passed stays in the buffer, of which the hub does not know yet.
+        ready!(self.up.poll_passed(&*self.shared.clock, limit, context));
+        self.up.piece = None;
         hub.received(self.shared.clock.now(), self.id);
         drop(hub);
         self.shared.pass_what_is_due();
         Poll::Ready(true)
+    }
+}
+
+impl Narrow {
+    /// So many bytes begin to pass, unless a piece does already.
+    fn take_up(&mut self, clock: &dyn Clock, rate: u64, bytes: usize) {
+        if self.piece.is_some() {
+            return;
+        }
+        let now = clock.now();
+        let ready = if self.is_busy { Time::ZERO } else { now };
+        let at = self.pace.pass(now, rate, ready, bytes);
+        self.is_busy = true;
+        self.piece = Some(Piece {
+            bytes,
+            at,
+            timer: clock.sleep_until(at),
+        });
+    }
+
+    /// Whether nothing is on its way, at a limit that may have gone meanwhile.
+    fn poll_passed(
+        &mut self,
+        clock: &dyn Clock,
+        limit: Option<u64>,
+        context: &mut Context<'_>,
+    ) -> Poll<()> {
+        if limit.is_none() {
+            self.piece = None;
+        }
+        let now = clock.now();
+        match self.piece.as_mut().filter(|piece| piece.at > now) {
+            Some(piece) => piece.timer.as_mut().poll(context),
+            None => Poll::Ready(()),
+        }
+    }
+
+    fn is_on_its_way(&self, now: Time) -> bool {
+        self.piece.as_ref().is_some_and(|piece| piece.at > now)
+    }
+
+    /// So many bytes of the piece have been passed on.
+    fn put_down(&mut self, bytes: usize) {
+        if let Some(piece) = &mut self.piece {
+            piece.bytes = piece.bytes.saturating_sub(bytes);
+        }
+        self.piece = self.piece.take().filter(|piece| piece.bytes > 0);
     }
 }
 

@@ -240,7 +240,7 @@ impl Hub {
             })
     }
 
-    /// `waker` hears when a connection has output, is to be closed, or is held no longer.
+    /// `waker` hears when a connection has output, is to be closed, or is held or limited no longer.
     pub fn wait(&mut self, id: ConnectionId, waker: &Waker) {
         self.ports.wakers.insert(id, waker.clone());
     }

@@ -232,6 +232,24 @@ fn a_slow_link_makes_late_what_passes_it_each_way() {
     assert_eq!(lab.hub.tally().stored, 3);
 }
 
+#[test]
+fn the_smallest_rate_of_the_limits_that_are_on_holds_for_a_link() {
+    let limits = "[[faults]]\naction = \"limit\"\nbandwidth = \"1Mbit/s\"\nfrom = \"10ms\"\nuntil = \"30ms\"\n\
+                  [[faults]]\naction = \"limit\"\npublisher = 0\nbandwidth = \"1kbit/s\"\nfrom = \"20ms\"\nuntil = \"40ms\"\n";
+    let mut lab = Lab::new(limits);
+    lab.publish(1, 0, 1, 0);
+    let mut limits_at = |at_ms| {
+        lab.hub.pass(Time::from_millis(at_ms));
+        [0, 1].map(|id| lab.hub.limit(ConnectionId(id)))
+    };
+    let (small, large) = (Some(1_000), Some(1_000_000));
+    assert_eq!(limits_at(9), [None, None]);
+    assert_eq!(limits_at(10), [large, large]);
+    assert_eq!(limits_at(20), [small, large]);
+    assert_eq!(limits_at(30), [small, None]);
+    assert_eq!(limits_at(40), [None, None]);
+}
+
 /// What it has sent was on its way, and nobody misses what was on the way to it.
 #[test]
 fn a_client_that_leaves_is_no_cut() {

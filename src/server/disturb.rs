@@ -38,6 +38,8 @@ pub enum Disturbance {
     SlowRoutes(Routes, Time),
     /// That is over.
     QuickenRoutes(Routes, Time),
+    /// Each of these routes carries no more than so many bits in a second until then.
+    LimitRoutes(Routes, u64, Time),
 }
 
 impl Disturbance {
@@ -170,7 +172,8 @@ impl Trouble {
             | Disturbance::MendRoutes(_)
             | Disturbance::HoldRoutes(..)
             | Disturbance::SlowRoutes(..)
-            | Disturbance::QuickenRoutes(..) => {}
+            | Disturbance::QuickenRoutes(..)
+            | Disturbance::LimitRoutes(..) => {}
         }
     }
 }

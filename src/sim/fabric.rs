@@ -220,6 +220,16 @@ impl<'a> Fabric<'a> {
         act(&mut self.down[publisher]);
     }
 
+    /// Tells the links of so many publishers of their limits, before anything is under way.
+    pub(super) fn limit_links(&mut self, publishers: u32) {
+        for publisher in (0..publishers).map(PublisherId) {
+            for limit in self.faults.limits(publisher).collect::<Vec<_>>() {
+                let act = |link: &mut Link| link.limit(Time::ZERO, limit, []);
+                self.each_way(publisher.0 as usize, act);
+            }
+        }
+    }
+
     /// The server of a publisher is gone: what is under way is lost, and what the publisher sends
     /// waits in its client until it is connected to another one, at `until`.
     pub(super) fn lose_server(&mut self, publisher: usize, until: Time) {

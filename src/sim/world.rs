@@ -75,6 +75,7 @@ impl<'a> World<'a> {
         let faults = Faults::new(&settings.faults, publishers);
         let clients = publishers as usize + settings.probes.len();
         let mut fabric = Fabric::new(clients, &network, faults, seed, observer);
+        fabric.limit_links(publishers);
         let horizon = fabric.queue.horizon();
         if settings.time_limit.0 >= horizon {
             let message = format!("allowed is less than {horizon} with {publishers} publishers");

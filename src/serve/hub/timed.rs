@@ -1,4 +1,4 @@
-//! The faults of a file that have their time: cuts and holds of connections, leaders that step down,
+//! The faults of a file that have their time: cuts, holds and limits of connections, leaders that step down,
 //! and what befalls servers.
 //!
 //! Leans on `fault`.
@@ -77,7 +77,7 @@ impl Hub {
                 self.victims[index] = server;
                 self.befall(index, what);
             }
-            TimedKind::Hold | TimedKind::Slow(_) | TimedKind::Rolling(_) => {}
+            TimedKind::Hold | TimedKind::Slow(_) | TimedKind::Limit(_) | TimedKind::Rolling(_) => {}
         }
     }
 
@@ -159,6 +159,18 @@ impl Hub {
             }
         }
         slower
+    }
+
+    /// Most bits in a second that faults let the link of a connection carry now, each way; `None`: any number.
+    pub fn limit(&self, id: ConnectionId) -> Option<u64> {
+        let states = self.faults.timed().iter().zip(&self.cuts);
+        let limits = states.filter_map(|(cut, state)| match cut.kind {
+            TimedKind::Limit(rate) if *state == CutState::On => {
+                self.is_meant(cut.publisher, id).then_some(rate)
+            }
+            _ => None,
+        });
+        limits.min()
     }
 
     /// Whether a cut of this publisher, or of all, is about a connection.

@@ -10,6 +10,7 @@ use super::route::Between;
 use super::{Around, Awaited, CHANCES, Group};
 use crate::machine::{Sink, Time};
 use crate::nats::error_code::ErrorCode;
+use crate::net::link::Passage;
 use crate::raft::{NodeId, Term};
 use crate::server::Action;
 use crate::server::api::{ApiAnswer, ApiCall, ApiFailure};
@@ -54,7 +55,7 @@ impl Group {
         }
         // To itself nothing else is ever under way.
         let own = &mut self.routes[at * count + at].under_way;
-        own.push_back((now, Between::Call(asked)));
+        own.push_back((Passage::at(now), Between::Call(asked)));
     }
 
     /// A request goes on to the leader, as far as this server has heard of one.

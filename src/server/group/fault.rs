@@ -1,5 +1,5 @@
 //! What befalls the servers of a group: processes that end and start, that stand still, slow disks,
-//! and routes that are down, held or slow.
+//! and routes that are down, held, slow or narrow.
 //!
 //! A process that ends takes with it what only its memory had. Its log of RAFT and its store are as
 //! the disk has them; what the store has is not applied again. Leans on `raft` and `disturb`.
@@ -8,6 +8,7 @@ use super::replica::{APPLIED_WHOLLY, Input, Member, Snapshot};
 use super::route::Between;
 use super::{Around, Group, lost};
 use crate::machine::{Sink, Time};
+use crate::net::limit::Limit;
 use crate::raft::message::Position;
 use crate::raft::{LogIndex, Restart};
 use crate::server::Action;
@@ -89,6 +90,14 @@ impl Group {
             }
             Disturbance::QuickenRoutes(routes, by) => {
                 self.each_route(index, routes, |route| route.slower = route.slower - by);
+            }
+            Disturbance::LimitRoutes(routes, bits_per_second, until) => {
+                let limit = Limit {
+                    from: now,
+                    until,
+                    bits_per_second,
+                };
+                self.each_route(index, routes, |route| route.limit(now, limit));
             }
         }
     }

@@ -11,6 +11,7 @@ pub(super) use super::snapshot::Snapshot;
 use super::told::word;
 use super::{Around, Awaited, Group};
 use crate::machine::{Machine as _, Sink, Time};
+use crate::net::link::Passage;
 use crate::raft::message::{Record, lengthened};
 use crate::raft::seam::Write;
 use crate::raft::{self, Entry, LogIndex, Node, NodeId, RaftEvent, Restart, Term};
@@ -433,8 +434,8 @@ impl Group {
         self.raft(now, 0, Input::Campaign, around, &mut told);
         while self.members[0].term.is_none() || self.under_way().next().is_some() {
             for route in self.routes.all_mut() {
-                for (arrival, _) in &mut route.under_way {
-                    *arrival = now;
+                for (passage, _) in &mut route.under_way {
+                    *passage = Passage::at(now);
                 }
                 route.link.reset(now);
             }

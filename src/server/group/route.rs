@@ -8,7 +8,8 @@ use super::agenda::Watched;
 use super::replica::Snapshot;
 use crate::machine::{Sink, Time};
 use crate::nats::StreamSequence;
-use crate::net::link::Link;
+use crate::net::limit::Limit;
+use crate::net::link::{Link, Passage};
 use crate::raft::Term;
 use crate::raft::message::Message;
 use crate::server::api::{ApiAnswer, ApiCall, ApiFailure};
@@ -80,7 +81,7 @@ impl Between {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Route {
     pub(super) link: Link,
-    pub(super) under_way: VecDeque<(Time, Between)>,
+    pub(super) under_way: VecDeque<(Passage, Between)>,
     /// So many faults have it down.
     pub(super) cuts: u32,
     /// Nothing arrives before then.
@@ -180,7 +181,7 @@ impl Route {
     /// When the first of what is under way arrives; `NEVER` if nothing is.
     pub(super) fn first_arrival(&self) -> Time {
         let first = self.under_way.front();
-        first.map_or(Time::NEVER, |(arrival, _)| *arrival)
+        first.map_or(Time::NEVER, |(passage, _)| passage.arrival)
     }
 
     /// Sends something on its way.
@@ -191,17 +192,23 @@ impl Route {
         if self.cuts > 0 {
             return Err(between);
         }
-        let arrival = self.link.pass(now, between.bytes(), self.slower);
-        let arrival = arrival.max(self.held_until);
-        self.under_way.push_back((arrival, between));
+        let mut passage = self.link.passage(now, between.bytes(), self.slower);
+        passage.arrival = passage.arrival.max(self.held_until);
+        self.under_way.push_back((passage, between));
         Ok(())
     }
 
     /// What is under way, or sent from now on, does not arrive before `until`.
     pub(super) fn hold(&mut self, until: Time) {
         self.held_until = self.held_until.max(until);
-        for (arrival, _) in &mut self.under_way {
-            *arrival = until.max(*arrival);
+        for (passage, _) in &mut self.under_way {
+            passage.arrival = until.max(passage.arrival);
         }
+    }
+
+    /// It carries no more than this for a while, of what is under way, too.
+    pub(super) fn limit(&mut self, now: Time, limit: Limit) {
+        let under_way = self.under_way.iter_mut().map(|(passage, _)| passage);
+        self.link.limit(now, limit, under_way);
     }
 }

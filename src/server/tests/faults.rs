@@ -238,6 +238,36 @@ fn a_held_route_delays_and_loses_nothing() {
     assert_eq!(std::mem::take(&mut lab.sent), ["pub 1"]);
 }
 
+/// At a byte in a millisecond an append entry needs longer than the limit lasts, also one that had not left
+/// when it began.
+#[test]
+fn a_limited_route_delays_and_loses_nothing() {
+    for sent_first in [false, true] {
+        let mut lab = lab_with(|cluster| cluster.bits_per_second = 16_000);
+        let until = lab.now + Time::from_millis(50);
+        let limit = Disturbance::LimitRoutes(Routes::ALL, 8_000, until);
+        if sent_first {
+            lab.write("t.a", Control::Plain, 1, &[]);
+            lab.befall(0, limit);
+        } else {
+            lab.befall(0, limit);
+            lab.write("t.a", Control::Plain, 1, &[]);
+        }
+        let mut unlimited = lab_with(|cluster| cluster.bits_per_second = 16_000);
+        unlimited.write("t.a", Control::Plain, 1, &[]);
+        // Half of the rate for 50 ms: 25 ms later.
+        let mut took = 0;
+        while std::mem::take(&mut unlimited.sent).is_empty() {
+            unlimited.pass(Time::from_millis(1));
+            took += 1;
+        }
+        lab.pass(Time::from_millis(took + 22));
+        assert!(std::mem::take(&mut lab.sent).is_empty(), "{took}");
+        lab.pass(Time::from_millis(6));
+        assert_eq!(std::mem::take(&mut lab.sent), ["pub 1"], "{took}");
+    }
+}
+
 /// A log that no longer reaches back: the leader's snapshot begins the catch-up.
 #[test]
 fn a_snapshot_stands_for_what_a_replica_missed() {

@@ -23,6 +23,7 @@ use std::rc::Rc;
 
 use super::SimError;
 use crate::machine::Time;
+use crate::net::limit::Limit;
 use crate::seed::Seed;
 
 mod event;
@@ -133,6 +134,13 @@ pub trait Substrate {
     /// # Errors
     /// On a substrate whose links stay as they are.
     fn set_latency(&mut self, from: IpAddr, to: IpAddr, latency: Time) -> Result<(), SimError>;
+
+    /// A limit of what each connection carries from one host to another, from now on or later; of several the
+    /// smallest rate holds. What is under way and has not left is later accordingly, in order.
+    ///
+    /// # Errors
+    /// On a substrate without bandwidth.
+    fn limit(&mut self, from: IpAddr, to: IpAddr, limit: Limit) -> Result<(), SimError>;
 
     /// Resets every connection between two hosts; both ends see it at once.
     ///

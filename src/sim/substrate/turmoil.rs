@@ -24,6 +24,7 @@ use turmoil::net::{TcpListener, TcpStream};
 
 use super::{Clock, Links, LocalFuture, Progress, Substrate, require_armed};
 use crate::machine::Time;
+use crate::net::limit::Limit;
 use crate::seed::{Generator, Seed};
 use crate::sim::SimError;
 
@@ -208,6 +209,11 @@ impl Substrate for TurmoilSubstrate {
 
     fn set_latency(&mut self, _: IpAddr, _: IpAddr, _: Time) -> Result<(), SimError> {
         let message = "links of turmoil keep their latency: use the event substrate";
+        Err(SimError::new("substrate", message))
+    }
+
+    fn limit(&mut self, _: IpAddr, _: IpAddr, _: Limit) -> Result<(), SimError> {
+        let message = "links of turmoil have no bandwidth: use the event substrate";
         Err(SimError::new("substrate", message))
     }
 

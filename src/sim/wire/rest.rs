@@ -69,6 +69,13 @@ impl Ways {
         }
     }
 
+    /// From now on the link of this publisher has this bandwidth.
+    pub(super) fn set_bandwidth(&mut self, at: Time, publisher: PublisherId, bits_per_second: u64) {
+        if let Some(way) = self.way(publisher) {
+            way.set_bandwidth(at, bits_per_second);
+        }
+    }
+
     /// Whether nothing that could end a wait of this publisher is on its link.
     pub(super) fn is_nothing(&self, now: Time, publisher: PublisherId) -> bool {
         let way = self.publishers.get(publisher.0 as usize);
@@ -122,6 +129,25 @@ impl OnTheWay {
             .as_nanos()
             .saturating_mul(HANDSHAKE_LATENCIES);
         self.goes_on(at + Time::from_nanos(handshake));
+    }
+
+    /// What has not left takes as much longer, or less long, as the link is slower now.
+    fn set_bandwidth(&mut self, at: Time, bits_per_second: u64) {
+        let before = self.bits_per_second();
+        self.link.bits_per_second = bits_per_second;
+        let after = self.bits_per_second();
+        let again = |busy_until: Time| {
+            if busy_until <= at {
+                return busy_until;
+            }
+            let left = u128::from(busy_until.since(at).as_nanos()) * u128::from(before);
+            let left = left.div_ceil(u128::from(after));
+            at + Time::from_nanos(u64::try_from(left).unwrap_or(u64::MAX))
+        };
+        self.up_busy_until = again(self.up_busy_until);
+        self.down_busy_until = again(self.down_busy_until);
+        let latency = self.latency_max();
+        self.there_at = again(self.there_at - latency) + latency;
     }
 
     /// What has waited leaves now.
@@ -251,6 +277,19 @@ mod tests {
     /// Whether nothing is on the way at these moments.
     fn nothing_at(ways: &Ways, moments: [Time; 3]) -> [bool; 3] {
         moments.map(|at| ways.is_nothing(at, PUBLISHER))
+    }
+
+    /// A frame of 640 bytes takes 5,120 ms at 1 kbit/s, and 2,560 at twice that.
+    #[test]
+    fn what_has_not_left_follows_the_bandwidth() {
+        let mut up = ways(GapMode::Ok);
+        up.set_bandwidth(MS(1), PUBLISHER, 1_000);
+        up.see(MS(1), &published(Operation::Append));
+        assert_eq!(up.there_at(PUBLISHER), MS(5_131));
+        up.set_bandwidth(MS(2_561), PUBLISHER, 2_000);
+        assert_eq!(up.there_at(PUBLISHER), MS(3_851));
+        up.set_bandwidth(MS(3_845), PUBLISHER, 1_000);
+        assert_eq!(up.there_at(PUBLISHER), MS(3_851), "it has left");
     }
 
     #[test]

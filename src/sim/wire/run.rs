@@ -15,6 +15,7 @@ use crate::event::{Event, PublisherId};
 use crate::fault::{Faults, Timed, TimedKind};
 use crate::load::{ClientCode, MessageMaker, MessagesOfRun, PayloadContent, Plan};
 use crate::machine::Time;
+use crate::net::limit::Limit;
 use crate::scenario::{Lane, Settings, Substrate as SubstrateWord};
 use crate::seed::Seed;
 use crate::serve::Hub;
@@ -275,6 +276,16 @@ impl<'s, S: Substrate> World<'s, S> {
                 .publishers_of(cut)
                 .try_for_each(|publisher| self.slow(publisher, by));
         }
+        if let TimedKind::Limit(bits_per_second) = cut.kind {
+            let limit = Limit {
+                from: self.substrate.now(),
+                until: self.shared.clock.outside(cut.until),
+                bits_per_second,
+            };
+            return self
+                .publishers_of(cut)
+                .try_for_each(|publisher| self.limit(publisher, limit));
+        }
         for publisher in self.publishers_of(cut) {
             *self.stopped(publisher) += 1;
             let host = host_of(publisher);
@@ -297,9 +308,8 @@ impl<'s, S: Substrate> World<'s, S> {
     fn slow(&mut self, publisher: PublisherId, more: Time) -> Result<(), SimError> {
         let mut latency = link(self.settings).latency + more;
         for other in &self.on {
-            let hits = other.publisher.is_none_or(|whose| whose == publisher);
             if let TimedKind::Slow(by) = other.kind
-                && hits
+                && other.hits(publisher)
             {
                 latency += by;
             }
@@ -311,6 +321,28 @@ impl<'s, S: Substrate> World<'s, S> {
         Ok(())
     }
 
+    /// The link of a publisher has one more limit.
+    fn limit(&mut self, publisher: PublisherId, limit: Limit) -> Result<(), SimError> {
+        self.follow_limits(publisher, limit.bits_per_second);
+        for (from, to) in both_ways(host_of(publisher)) {
+            self.substrate.limit(from, to, limit)?;
+        }
+        Ok(())
+    }
+
+    /// What is said of the link of a publisher is as the faults that are on limit it, and to this at the most.
+    fn follow_limits(&self, publisher: PublisherId, most: u64) {
+        let mut bits_per_second = link(self.settings).bits_per_second.min(most);
+        for other in self.on.iter().filter(|other| other.hits(publisher)) {
+            if let TimedKind::Limit(rate) = other.kind {
+                bits_per_second = bits_per_second.min(rate);
+            }
+        }
+        let now = self.shared.clock.now();
+        let mut ways = self.shared.log.ways();
+        ways.set_bandwidth(now, publisher, bits_per_second);
+    }
+
     fn end(&mut self, cut: Timed) -> Result<(), SimError> {
         let now = self.shared.clock.now();
         let event = Event::Healed { fault: cut.fault };
@@ -319,13 +351,17 @@ impl<'s, S: Substrate> World<'s, S> {
             let mut slow = self.publishers_of(cut);
             return slow.try_for_each(|publisher| self.slow(publisher, Time::ZERO));
         }
+        if let TimedKind::Limit(_) = cut.kind {
+            for publisher in self.publishers_of(cut) {
+                self.follow_limits(publisher, u64::MAX);
+            }
+            return Ok(());
+        }
         for publisher in self.publishers_of(cut) {
             *self.stopped(publisher) -= 1;
             self.shared.log.ways().released(now, publisher);
             let others = self.on.iter().filter(|other| other.kind == cut.kind);
-            let still = others
-                .filter(|other| other.publisher.is_none_or(|whose| whose == publisher))
-                .count();
+            let still = others.filter(|other| other.hits(publisher)).count();
             if still > 0 {
                 continue;
             }
@@ -343,7 +379,7 @@ impl<'s, S: Substrate> World<'s, S> {
     fn publishers_of(&self, cut: Timed) -> impl Iterator<Item = PublisherId> + use<S> {
         (0..self.publishers as u32)
             .map(PublisherId)
-            .filter(move |publisher| cut.publisher.is_none_or(|whose| whose == *publisher))
+            .filter(move |publisher| cut.hits(*publisher))
     }
 
     fn stopped(&self, publisher: PublisherId) -> std::cell::RefMut<'_, u32> {

@@ -3,7 +3,7 @@
 //! Leans on `fault`.
 
 use super::World;
-use crate::event::Event;
+use crate::event::{Event, PublisherId};
 use crate::fault::{Timed, TimedKind, Turn};
 use crate::machine::Time;
 use crate::server::api::ApiRequest;
@@ -45,15 +45,19 @@ impl World<'_> {
                     }
                 }
                 TimedKind::Slow(by) => self.fabric.each_way(host, |link| link.slow(by)),
-                _ => self.fabric.lose(host),
+                // Its links know it since the start.
+                TimedKind::Limit(_) => {}
+                TimedKind::Cut
+                | TimedKind::StepDown
+                | TimedKind::Rolling(_)
+                | TimedKind::Server(..) => self.fabric.lose(host),
             }
         }
     }
 
     /// The publishers whose links a fault is about.
     fn hosts_of(&self, cut: Timed) -> impl Iterator<Item = usize> + use<> {
-        (0..self.hosts.len())
-            .filter(move |&host| cut.publisher.is_none_or(|whose| whose.0 as usize == host))
+        (0..self.hosts.len()).filter(move |&host| cut.hits(PublisherId(host as u32)))
     }
 
     /// The leader of the stream steps down.

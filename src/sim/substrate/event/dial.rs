@@ -256,6 +256,9 @@ impl State {
             if self.holds.contains(&path) {
                 connection.pipes[end].hold(self.now);
             }
+            for limit in self.limits.get(&path).into_iter().flatten() {
+                connection.pipes[end].limit(self.now, *limit);
+            }
             let stopped = self.cuts.contains(&path) || self.holds.contains(&path);
             connection.pipes[1 - end].stop_credits(self.now, stopped, Time::ZERO);
         }

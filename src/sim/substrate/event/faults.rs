@@ -1,5 +1,5 @@
 //! How connections of the event substrate end and are disturbed: closes, resets, cuts, holds,
-//! crashes.
+//! limits, crashes.
 //!
 //! More methods of the network's state. Leans on `network`.
 
@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use super::connection::{CLIENT, SERVER};
 use super::network::{Event, State, living};
 use crate::machine::Time;
+use crate::net::limit::Limit;
 
 impl State {
     // -- closing --
@@ -234,6 +235,20 @@ impl State {
                 connection.latency[end] = latency;
                 connection.pipes[end].change_latency(before, latency);
             }
+        });
+    }
+
+    /// A limit of a path: of what is under way, of what follows, and of connections to come.
+    pub(super) fn limit(&mut self, from: IpAddr, to: IpAddr, limit: Limit) {
+        let now = self.now;
+        let limits = self.limits.entry((from, to)).or_default();
+        limits.retain(|other| other.until > now);
+        limits.push(limit);
+        self.disturb(from, to, |state, index, end| {
+            if let Some(connection) = state.connection(index) {
+                connection.pipes[end].limit(now, limit);
+            }
+            state.go_on(index, end);
         });
     }
 

@@ -27,6 +27,7 @@ use self::endpoint::{Dialling, Listening, Sleep};
 use self::network::State;
 use super::{Clock, Links, LocalFuture, Progress, Substrate, require_armed};
 use crate::machine::Time;
+use crate::net::limit::Limit;
 use crate::seed::Seed;
 use crate::sim::SimError;
 
@@ -195,6 +196,11 @@ impl Substrate for EventSubstrate {
         with_network(self.network.number, |state| {
             state.set_latency(from, to, latency);
         });
+        Ok(())
+    }
+
+    fn limit(&mut self, from: IpAddr, to: IpAddr, limit: Limit) -> Result<(), SimError> {
+        with_network(self.network.number, |state| state.limit(from, to, limit));
         Ok(())
     }
 

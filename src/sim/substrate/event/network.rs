@@ -18,6 +18,7 @@ use super::connection::Connection;
 use super::dial::{Attempt, Listening};
 use super::pipe::Mark;
 use crate::machine::Time;
+use crate::net::limit::Limit;
 use crate::seed::{Generator, Seed};
 
 /// What stands in the agenda.
@@ -57,6 +58,7 @@ pub(super) struct State {
     pub(super) last_port: BTreeMap<IpAddr, u16>,
     pub(super) cuts: BTreeSet<(IpAddr, IpAddr)>,
     pub(super) holds: BTreeSet<(IpAddr, IpAddr)>,
+    pub(super) limits: BTreeMap<(IpAddr, IpAddr), Vec<Limit>>,
     choices: Generator,
     /// Counts listeners, attempts and timers.
     last_number: u64,
@@ -78,6 +80,7 @@ impl State {
             last_port: BTreeMap::new(),
             cuts: BTreeSet::new(),
             holds: BTreeSet::new(),
+            limits: BTreeMap::new(),
             choices: seed.generator("choices", 0),
             last_number: 0,
             woken: Vec::new(),

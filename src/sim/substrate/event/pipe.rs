@@ -11,7 +11,8 @@ use tokio::io::ReadBuf;
 
 use super::super::LinkSettings;
 use crate::machine::Time;
-use crate::net::link::Link;
+use crate::net::limit::Limit;
+use crate::net::link::{Link, Passage};
 use crate::seed::Generator;
 
 /// What a connection sends as one piece: no more than this, and no more than takes
@@ -57,7 +58,7 @@ pub(super) struct Pipe {
 
 #[derive(Clone, Copy, Debug)]
 struct Segment {
-    arrival: Time,
+    passage: Passage,
     bytes: u64,
     mark: Mark,
 }
@@ -76,16 +77,12 @@ pub(super) enum Mark {
 impl Pipe {
     /// `back_latency` is that of the way on which acknowledgements come.
     pub(super) fn new(settings: LinkSettings, back_latency: Time, generator: Generator) -> Self {
-        let per_segment = u128::from(settings.bits_per_second / 8)
-            * u128::from(SEGMENT_TIME.as_nanos())
-            / 1_000_000_000;
-        let per_segment = u64::try_from(per_segment).unwrap_or(u64::MAX);
         let jittered = settings.jitter > Time::ZERO;
         Self {
             // The window is kept here, by what the reader takes, so the link has none.
             link: Link::new(settings.latency, settings.bits_per_second, u64::MAX),
             jitter: jittered.then_some((settings.jitter, generator)),
-            segment_bytes: per_segment.clamp(PACKET_BYTES, LARGEST_SEGMENT_BYTES),
+            segment_bytes: segment_bytes(settings.bits_per_second),
             resend_wait: settings.latency + back_latency + RESEND_MARGIN,
             bytes: VecDeque::new(),
             under_way: VecDeque::new(),
@@ -115,7 +112,7 @@ impl Pipe {
             return;
         }
         while let Some(segment) = self.under_way.front() {
-            if segment.arrival > now {
+            if segment.passage.arrival > now {
                 return;
             }
             self.arrived_bytes += segment.bytes;
@@ -142,14 +139,14 @@ impl Pipe {
 
     /// When something arrives next; none while the path is cut or on hold.
     pub(super) fn next_arrival(&self) -> Option<Time> {
-        let next = self.under_way.front()?.arrival;
+        let next = self.under_way.front()?.passage.arrival;
         (!self.cut && !self.held).then_some(next)
     }
 
     /// When the next bytes arrive that are under way.
     pub(super) fn next_bytes(&self) -> Option<Time> {
         let mut with_bytes = self.under_way.iter().filter(|segment| segment.bytes > 0);
-        let next = with_bytes.next()?.arrival;
+        let next = with_bytes.next()?.passage.arrival;
         (!self.cut && !self.held).then_some(next)
     }
 
@@ -185,9 +182,10 @@ impl Pipe {
         }
         let written = self.bytes.len() - before;
         self.charged_bytes += written as u64;
+        let limit = self.link.least_limit(now).map_or(u64::MAX, segment_bytes);
         let mut unsent = written as u64;
         while unsent > 0 {
-            let bytes = unsent.min(self.segment_bytes);
+            let bytes = unsent.min(self.segment_bytes).min(limit);
             self.send(now, bytes, Mark::Data);
             unsent -= bytes;
         }
@@ -251,7 +249,7 @@ impl Pipe {
         for index in 0..self.under_way.len() {
             let extra = self.draw_jitter();
             let segment = &mut self.under_way[index];
-            segment.arrival = self.link.pass(again, segment.bytes, extra);
+            segment.passage = self.link.passage(again, segment.bytes, extra);
         }
     }
 
@@ -275,8 +273,15 @@ impl Pipe {
     pub(super) fn release(&mut self, now: Time) {
         self.held = false;
         for segment in &mut self.under_way {
-            segment.arrival = segment.arrival.max(now);
+            segment.passage.arrival = segment.passage.arrival.max(now);
         }
+    }
+
+    /// A limit of its bandwidth, which begins now or later.
+    pub(super) fn limit(&mut self, now: Time, limit: Limit) {
+        let under_way = self.under_way.iter_mut();
+        let under_way = under_way.map(|segment| &mut segment.passage);
+        self.link.limit(now, limit, under_way);
     }
 
     /// Stops or frees the way on which the writer hears what was read; it hears the rest at
@@ -300,12 +305,12 @@ impl Pipe {
 
     fn send(&mut self, now: Time, bytes: u64, mark: Mark) {
         let extra = self.draw_jitter();
-        let arrival = self.link.pass(now, bytes, extra);
+        let passage = self.link.passage(now, bytes, extra);
         if self.cut {
             self.lost_at.get_or_insert(now);
         }
         self.under_way.push_back(Segment {
-            arrival,
+            passage,
             bytes,
             mark,
         });
@@ -328,6 +333,13 @@ impl Pipe {
             at
         })
     }
+}
+
+/// The most that is sent as one piece at this rate.
+fn segment_bytes(bits_per_second: u64) -> u64 {
+    let bytes = u128::from(bits_per_second / 8) * u128::from(SEGMENT_TIME.as_nanos());
+    let bytes = u64::try_from(bytes / 1_000_000_000).unwrap_or(u64::MAX);
+    bytes.clamp(PACKET_BYTES, LARGEST_SEGMENT_BYTES)
 }
 
 #[cfg(test)]
@@ -475,7 +487,7 @@ mod tests {
             let mut arrivals = Vec::new();
             for at in 0..20 {
                 write(&mut pipe, US(at), &[at as u8]);
-                arrivals.push(pipe.under_way.back().unwrap().arrival);
+                arrivals.push(pipe.under_way.back().unwrap().passage.arrival);
             }
             arrivals
         };
@@ -498,5 +510,35 @@ mod tests {
         assert_eq!(pipe.arrived_bytes(), 2 * 1_448);
         pipe.settle(US(3_000));
         assert_eq!(pipe.arrived_bytes(), 3_000);
+    }
+
+    #[test]
+    fn a_limit_finds_what_has_not_left_and_makes_segments_smaller() {
+        let settings = LinkSettings {
+            bits_per_second: 8_000_000,
+            ..LinkSettings::LOOPBACK
+        };
+        let mut pipe = Pipe::new(settings, Time::ZERO, Seed(1).generator("pipe", 0));
+        write(&mut pipe, Time::ZERO, &[0; 2 * 1_448]);
+        // From the middle of the second segment on at an eighth of the rate, for as long as the first took.
+        let from = US(1_448 + 724);
+        let limit = Limit {
+            from,
+            until: from + US(1_448),
+            bits_per_second: 1_000_000,
+        };
+        pipe.limit(from, limit);
+        pipe.settle(from);
+        assert_eq!(pipe.arrived_bytes(), 1_448);
+        // An eighth of it has passed by the end of the limit; the rest is 543 bytes.
+        assert_eq!(pipe.next_arrival(), Some(from + US(1_448 + 543)));
+        let mut fast = Pipe::new(
+            LinkSettings::LOOPBACK,
+            Time::ZERO,
+            Seed(1).generator("pipe", 1),
+        );
+        fast.limit(Time::ZERO, limit);
+        write(&mut fast, Time::ZERO, &[0; 3_000]);
+        assert_eq!(fast.under_way.len(), 3);
     }
 }
