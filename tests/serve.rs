@@ -242,7 +242,7 @@ fn a_limit_makes_bytes_take_as_long_as_its_rate_has_them() {
         let client = connect(&served).await;
         let mut echo = client.subscribe("core.echo").await.unwrap();
         client.flush().await.unwrap();
-        let start = std::time::Instant::now();
+        let start = tokio::time::Instant::now();
         let payload = vec![7; 20_000];
         let sent = client.publish("core.echo", payload.clone().into());
         sent.await.unwrap();
@@ -264,7 +264,7 @@ fn a_client_that_is_sent_away_over_a_limited_link_is_told_why() {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut greeting = [0];
     stream.read_exact(&mut greeting).unwrap();
-    std::thread::sleep(Duration::from_millis(1_200));
+    std::thread::park_timeout(Duration::from_millis(1_200));
     stream.write_all(b"NONSENSE\r\n").unwrap();
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).unwrap();
