@@ -254,6 +254,36 @@ fn a_limit_makes_bytes_take_as_long_as_its_rate_has_them() {
     assert!(text.contains("1 fired"), "{text}");
 }
 
+/// What waits before a limit is gone with a cut, and nobody waits until it has passed.
+#[test]
+fn a_cut_ends_a_connection_whose_output_waits_before_a_limit() {
+    let faults = "[[faults]]\naction = \"limit\"\nbandwidth = \"1kbit/s\"\nfrom = \"1s\"\n\
+                  [[faults]]\naction = \"cut\"\nfrom = \"3s\"\nuntil = \"4s\"\n";
+    let (served, _directory) = Served::with(faults);
+    let mut stream = TcpStream::connect(served.address()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream
+        .write_all(b"CONNECT {\"verbose\":false}\r\nSUB core.x 1\r\n")
+        .unwrap();
+    // More than both sockets hold; a machine that is slow gets less of it through before the limit.
+    let message = [
+        b"PUB core.x 1000000\r\n",
+        &vec![b'x'; 1_000_000][..],
+        b"\r\n",
+    ]
+    .concat();
+    for _ in 0..24 {
+        if stream.write_all(&message).is_err() {
+            break;
+        }
+    }
+    let mut rest = Vec::new();
+    if let Err(error) = stream.read_to_end(&mut rest) {
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    }
+}
+
 /// Last words are on their way too, and what waits at the end of a limit goes on at once.
 #[test]
 fn a_client_that_is_sent_away_over_a_limited_link_is_told_why() {

@@ -2,14 +2,13 @@
 //!
 //! Who comes in is connected to the server behind, and what goes either way is passed on in order: at once, or
 //! as late and as slowly as faults have it. Whoever keeps doors drives them on a runtime of their own, since
-//! they are part of the network and not of the load. Leans on `clock`,
-//! `net::pace` and tokio's sockets.
+//! they are part of the network and not of the load. Leans on `clock`, `wire` and tokio's sockets.
 
 use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener as PlainListener};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -18,6 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 use super::clock::Clock;
+use super::wire::{Piece, Wire, Wires};
 use crate::machine::Time;
 use crate::net::pace::Pace;
 
@@ -75,33 +75,6 @@ struct Ways {
 
 /// Bytes that the connections of a door hold in their hands.
 type Held = Arc<AtomicUsize>;
-
-/// What all bytes of one way pass where a limit is on.
-pub(super) type Wire = Arc<Mutex<Pace>>;
-
-/// The wires behind a door.
-#[derive(Clone, Debug)]
-pub(super) enum Wires {
-    /// Each connection has its own.
-    Own,
-    /// These are of all connections of the door, and perhaps of others.
-    Shared {
-        /// To the server behind it.
-        inward: Wire,
-        /// From that server.
-        outward: Wire,
-    },
-}
-
-impl Wires {
-    fn of(&self, course: Course) -> Wire {
-        match (self, course) {
-            (Self::Own, _) => Wire::default(),
-            (Self::Shared { inward, .. }, Course::In) => Arc::clone(inward),
-            (Self::Shared { outward, .. }, Course::Out) => Arc::clone(outward),
-        }
-    }
-}
 
 /// A door, to be disturbed by whoever has it. Its connections end with it.
 #[derive(Debug)]
@@ -224,9 +197,10 @@ impl Way {
             Trouble::Cut => self.cuts = self.cuts.saturating_sub(1),
             Trouble::Hold => self.holds = self.holds.saturating_sub(1),
             Trouble::Slow(by) => self.slower = self.slower - by,
-            Trouble::Limit(bits_per_second) => {
-                let place = self.limits.iter().position(|it| *it == bits_per_second);
-                place.map(|place| self.limits.swap_remove(place));
+            Trouble::Limit(rate) => {
+                if let Some(place) = self.limits.iter().position(|it| *it == rate) {
+                    self.limits.swap_remove(place);
+                }
             }
         }
     }
@@ -326,8 +300,8 @@ impl Passage {
         mut to: impl AsyncWrite + Unpin,
     ) -> Result<(), Broken> {
         let mut ways = self.ways.clone();
-        let held = Arc::clone(&self.held);
-        let mut load = Load::new(held, self.wires.of(course), ways.borrow().freed);
+        let (held, wire) = (Arc::clone(&self.held), self.wires.of(course));
+        let mut load = Load::new(held, wire, ways.borrow().freed);
         let mut buffer = BytesMut::new();
         loop {
             let (way, freed) = {
@@ -378,14 +352,6 @@ struct Load {
     freed: u64,
     has_ended: bool,
     has_lost: bool,
-}
-
-/// So many bytes of what comes first, at a limit, and when the last of them has passed.
-#[derive(Clone, Copy)]
-struct Piece {
-    bytes: usize,
-    bits_per_second: u64,
-    at: Time,
 }
 
 #[derive(PartialEq, Eq)]
@@ -452,13 +418,16 @@ impl Load {
         if parcel.is_empty() {
             return Ok(Put::Last);
         }
-        let current = |piece: &Piece| Some(piece.bits_per_second) == limit;
-        self.piece = self.piece.filter(current);
+        if limit.is_none() && self.piece.is_some() {
+            self.wire.open();
+        }
+        self.piece
+            .take_if(|piece| Some(piece.bits_per_second) != limit);
         if let Some(rate) = limit
             && self.piece.is_none()
         {
             let bytes = parcel.len().min(Pace::piece_bytes(rate));
-            self.piece = Some(on_wire(&self.wire, clock.now(), rate, (*arrival, bytes)));
+            self.piece = Some(self.wire.take(clock.now(), rate, (*arrival, bytes)));
         }
         let mut most = parcel.len();
         if let Some(piece) = self.piece {
@@ -472,7 +441,7 @@ impl Load {
         if let Some(piece) = &mut self.piece {
             piece.bytes -= written;
         }
-        self.piece = self.piece.filter(|piece| piece.bytes > 0);
+        self.piece.take_if(|piece| piece.bytes == 0);
         let _ = parcel.split_to(written);
         if parcel.is_empty() {
             self.parcels.pop_front();
@@ -485,16 +454,6 @@ impl Load {
 impl Drop for Load {
     fn drop(&mut self) {
         self.put_off(self.bytes);
-    }
-}
-
-/// So many bytes that are there since `ready` go on a wire.
-fn on_wire(wire: &Wire, now: Time, bits_per_second: u64, (ready, bytes): (Time, usize)) -> Piece {
-    let mut pace = wire.lock().unwrap_or_else(PoisonError::into_inner);
-    Piece {
-        bytes,
-        bits_per_second,
-        at: pace.pass(now, bits_per_second, ready, bytes),
     }
 }
 
@@ -740,10 +699,18 @@ mod tests {
         let mut lab = Lab::new().await;
         lab.door.begin(Course::In, Trouble::Limit(1_000));
         let much = vec![0; 8 * WINDOW_BYTES];
-        let sending = lab.client.write_all(&much);
-        let patience = Duration::from_secs(2);
-        assert!(tokio::time::timeout(patience, sending).await.is_err());
-        assert!(lab.door.held.load(Ordering::Relaxed) < WINDOW_BYTES + READ_BYTES);
+        let held = || lab.door.held.load(Ordering::Relaxed);
+        let is_full = async {
+            while held() < WINDOW_BYTES {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = lab.client.write_all(&much) => panic!("all of it was taken"),
+            () = is_full => {}
+        }
+        assert!(held() < WINDOW_BYTES + READ_BYTES);
     }
 
     #[tokio::test]

@@ -7,15 +7,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use tokio::net::TcpSocket;
 use tokio::sync::oneshot;
 
 use super::clock::Clock;
-use super::door::{Course, Door, Keeper, Trouble, Wire, Wires};
+use super::door::{Course, Door, Keeper, Trouble};
 use super::error::LiveError;
+use super::wire::{Wire, Wires};
 use crate::event::PublisherId;
 use crate::server::disturb::Routes;
 
@@ -86,7 +86,7 @@ impl Links {
         let between: BTreeMap<_, _> = ends.map(|ends| (ends, Wire::default())).collect();
         for ((from, to), wire) in &between {
             let wires = Wires::Shared {
-                inward: Arc::clone(wire),
+                inward: wire.clone(),
                 outward: between.get(&(*to, *from)).cloned().unwrap_or_default(),
             };
             routes.insert((*from, *to), open(route_ports[*to], wires)?);

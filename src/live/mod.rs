@@ -1,7 +1,7 @@
 //! The live world: the same files, run with real clients against real servers.
 //!
 //! `access` says how to get in, `fetch` finds a nats-server, `local` runs some by a `plan`, each a `node`,
-//! behind `links` of doors (`door`) where those are to be disturbed, `target`
+//! behind `links` of doors (`door`, `wire`) where those are to be disturbed, `target`
 //! makes the stream, `fleet` publishes, `probes` ask the API meanwhile, `chaos` makes faults in the
 //! `cluster`, `monitor` asks servers about themselves (`told` reads their answers, by `lenient`), `reading` reads
 //! back and `verify` compares. `ceiling` runs the fleet against the `sink`, to tell what the generator can do at
@@ -37,6 +37,7 @@ mod sink;
 mod target;
 mod told;
 mod verify;
+mod wire;
 
 pub use access::{Access, Identity};
 pub use ceiling::Ceilings;

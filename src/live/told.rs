@@ -1,7 +1,7 @@
 //! What the answers of a monitoring port say: `/varz`, `/jsz` and `/connz` of nats-server, read with
 //! indulgence.
 //!
-//! Only what is wanted is kept, whatever else a server tells of thousands of streams. Whatever is missing or of
+//! Only fields that are wanted are read, of however many streams a server tells. Whatever is missing or of
 //! another kind is not known. Field names are those of nats-server's `server/monitor.go`; those with `omitempty`
 //! are zero where the object around them is there. Leans on `lenient`, the figures of `measure` and the crate
 //! `httparse`.
@@ -195,9 +195,10 @@ objects!(
 impl Jsz {
     fn cluster_of(self, stream: &str) -> Option<Replicas> {
         let accounts = self.account_details.0?.into_iter();
-        let mut streams = accounts.flat_map(|account| account.stream_detail.0.unwrap_or_default());
-        let found = streams.find(|detail| detail.name.0.as_deref() == Some(stream))?;
-        found.cluster.0
+        let streams = accounts.flat_map(|account| account.stream_detail.0.unwrap_or_default());
+        let mut found = streams.filter(|detail| detail.name.0.as_deref() == Some(stream));
+        // another account may have one of the same name, without replicas
+        found.find_map(|detail| detail.cluster.0)
     }
 }
 

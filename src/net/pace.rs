@@ -29,6 +29,11 @@ impl Pace {
         bytes.clamp(LEAST_PIECE_BYTES, LARGEST_PIECE_BYTES)
     }
 
+    /// There is no limit any more: what had not left goes at once, and the next limit finds the wire free.
+    pub const fn open(&mut self) {
+        self.bits_per_second = 0;
+    }
+
     /// When the last of `bytes` has left that are there since `ready`, at this rate. Another rate than before begins
     /// at `now`.
     pub fn pass(&mut self, now: Time, bits_per_second: u64, ready: Time, bytes: usize) -> Time {
@@ -51,6 +56,14 @@ mod tests {
     const MS: fn(u64) -> Time = Time::from_millis;
     /// A byte in a millisecond.
     const RATE: u64 = 8_000;
+
+    #[test]
+    fn a_limit_finds_nothing_of_the_one_before() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.pass(MS(0), RATE, MS(0), 5_000), MS(5_000));
+        pace.open();
+        assert_eq!(pace.pass(MS(200), RATE, MS(0), 10), MS(210));
+    }
 
     #[test]
     fn pieces_leave_one_after_the_other_however_late_one_wakes() {

@@ -174,6 +174,9 @@ impl Client {
     /// Writes and reads as far as that goes; ready when the connection is over.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         for _ in 0..TURNS {
+            if self.shared.hub.borrow().is_broken(self.id) {
+                return Poll::Ready(());
+            }
             if self.shared.hub.borrow().is_held(self.id) {
                 self.shared.hub.borrow_mut().wait(self.id, context.waker());
                 return Poll::Pending;
@@ -297,8 +300,8 @@ impl Narrow {
         limit: Option<u64>,
         context: &mut Context<'_>,
     ) -> Poll<()> {
-        if limit.is_none() {
-            self.piece = None;
+        if limit.is_none() && self.piece.take().is_some() {
+            self.pace.open();
         }
         let now = clock.now();
         match self.piece.as_mut().filter(|piece| piece.at > now) {

@@ -185,6 +185,7 @@ impl Hub {
         self.front.disconnect(id);
         self.ports.wakers.remove(&id);
         self.ports.closing.remove(&id);
+        self.ports.broken.remove(&id);
         self.publishers.remove(&id);
         self.links.forget_replies(id);
     }
@@ -227,6 +228,11 @@ impl Hub {
     /// Whether a connection is to be closed once its output is written.
     pub fn is_closing(&self, id: ConnectionId) -> bool {
         self.ports.closing.contains(&id)
+    }
+
+    /// Whether a connection has broken: nothing more is written.
+    pub fn is_broken(&self, id: ConnectionId) -> bool {
+        self.ports.broken.contains(&id)
     }
 
     /// Whether a hold keeps all bytes of a connection where they are.

@@ -15,6 +15,8 @@ pub(super) struct Ports {
     pub(super) wakers: BTreeMap<ConnectionId, Waker>,
     /// Connections that are to be closed once their output is written.
     pub(super) closing: BTreeSet<ConnectionId>,
+    /// Those of them that are to be closed at once: what is on its way is lost.
+    pub(super) broken: BTreeSet<ConnectionId>,
     pub(super) cut_off: u64,
 }
 
@@ -34,6 +36,11 @@ impl Ports {
         if let Some(waker) = self.wakers.remove(&id) {
             waker.wake();
         }
+    }
+
+    pub(super) fn break_off(&mut self, id: ConnectionId) {
+        self.broken.insert(id);
+        self.close(id);
     }
 
     pub(super) fn close(&mut self, id: ConnectionId) {

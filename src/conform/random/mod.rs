@@ -141,18 +141,31 @@ fn play_round(
 /// # Errors
 /// The server or the model fails to answer at all.
 fn compare(play: &Play, model: &ServerModel, peer: &mut dyn Peer) -> Result<Option<Found>, Stop> {
-    let Some(difference) = differs(play, model, peer)? else {
-        return Ok(None);
+    let difference = match differs(play, model, peer)? {
+        Compared::Alike => return Ok(None),
+        Compared::Differs(difference) => difference,
+        Compared::Disturbed => {
+            return Err(Stop::Unsupported(format!(
+                "in each of {ATTEMPTS} attempts the stream changed its leader unasked, or did not answer in time"
+            )));
+        }
     };
-    let again = differs(play, model, peer)?;
+    // From here on there is a difference to tell: what is disturbed only says nothing more of it.
+    let again = differs(play, model, peer)?.difference();
     let unsteady = again.as_ref() != Some(&difference);
     let (play, difference) = match again {
         Some(_) => shrink(play.clone(), difference, &mut |play| {
-            differs(play, model, peer)
+            Ok(differs(play, model, peer)?.difference())
         })?,
         None => (play.clone(), difference),
     };
-    let recorded = record(&play.case()?, peer, &play.version)?;
+    let case = play.case()?;
+    let mut recorded = record(&case, peer, &play.version)?;
+    for _ in 1..ATTEMPTS {
+        if peer.was_disturbed() {
+            recorded = record(&case, peer, &play.version)?;
+        }
+    }
     Ok(Some(Found {
         name: play.name.clone(),
         difference,
@@ -162,26 +175,46 @@ fn compare(play: &Play, model: &ServerModel, peer: &mut dyn Peer) -> Result<Opti
     }))
 }
 
+/// What the answers of model and server are to each other.
+enum Compared {
+    Alike,
+    Differs(Difference),
+    /// The case came to something else each time, and its server was never left alone with it.
+    Disturbed,
+}
+
+impl Compared {
+    fn difference(self) -> Option<Difference> {
+        match self {
+            Self::Differs(difference) => Some(difference),
+            Self::Alike | Self::Disturbed => None,
+        }
+    }
+}
+
 /// What the model answers, held against what the server answers. A case is played again if the stream
 /// changed its leader amid it unasked, or the server was out of breath: what is lost or late then says
-/// nothing of the model.
-fn differs(
-    play: &Play,
-    model: &ServerModel,
-    peer: &mut dyn Peer,
-) -> Result<Option<Difference>, Stop> {
+/// nothing of the model, unless it is the same each time.
+fn differs(play: &Play, model: &ServerModel, peer: &mut dyn Peer) -> Result<Compared, Stop> {
     let mut model = Model::with(model.clone(), Pace::Fenced);
     let recorded = record(&play.case()?, &mut model, &play.version)?;
     let case = read(&recorded)?;
+    let mut before = None;
+    let mut is_same = true;
     for _ in 0..ATTEMPTS {
-        match replay(&case, peer)? {
-            Outcome::Passed => return Ok(None),
-            Outcome::Failed(_) if peer.was_disturbed() => {}
-            Outcome::Failed(difference) => return Ok(Some(difference)),
+        let difference = match replay(&case, peer)? {
+            Outcome::Passed => return Ok(Compared::Alike),
+            Outcome::Failed(difference) => difference,
             Outcome::Skipped(why) => return Err(Stop::Unsupported(why)),
+        };
+        if !peer.was_disturbed() {
+            return Ok(Compared::Differs(difference));
         }
+        is_same &= before.as_ref().is_none_or(|before| *before == difference);
+        before = Some(difference);
     }
-    Err(Stop::Unsupported(format!(
-        "in each of {ATTEMPTS} attempts the stream changed its leader unasked, or did not answer in time"
-    )))
+    Ok(match before.filter(|_| is_same) {
+        Some(difference) => Compared::Differs(difference),
+        None => Compared::Disturbed,
+    })
 }

@@ -109,7 +109,7 @@ impl Hub {
     fn reset(&mut self, id: ConnectionId) {
         self.lose_late(id);
         self.front.take_output(id);
-        self.ports.close(id);
+        self.ports.break_off(id);
     }
 
     /// Something befalls the server that a fault chose; if it goes down, so do its connections.

@@ -107,6 +107,9 @@ struct OnTheWay {
     up_busy_until: Time,
     down_busy_until: Time,
     there_at: Time,
+    /// When the last of that leaves, and the longest that anything takes from there on.
+    leaves_at: Time,
+    longest: Time,
 }
 
 impl OnTheWay {
@@ -120,6 +123,8 @@ impl OnTheWay {
             up_busy_until: Time::ZERO,
             down_busy_until: Time::ZERO,
             there_at: Time::ZERO,
+            leaves_at: Time::ZERO,
+            longest: Time::ZERO,
         }
     }
 
@@ -146,14 +151,24 @@ impl OnTheWay {
         };
         self.up_busy_until = again(self.up_busy_until);
         self.down_busy_until = again(self.down_busy_until);
-        let latency = self.latency_max();
-        self.there_at = again(self.there_at - latency) + latency;
+        if self.leaves_at > at {
+            self.leaves_at = again(self.leaves_at);
+            self.there_at = self.leaves_at + self.longest;
+        }
     }
 
     /// What has waited leaves now.
     fn goes_on(&mut self, at: Time) {
         self.up_busy_until = self.sent(self.up_busy_until, at, self.open_bytes);
-        self.there_at = self.there_at.max(self.up_busy_until + self.latency_max());
+        self.leaves(self.up_busy_until);
+    }
+
+    /// Something that matters leaves then.
+    fn leaves(&mut self, at: Time) {
+        let latency = self.latency_max();
+        self.longest = self.longest.max(latency);
+        self.leaves_at = self.leaves_at.max(at);
+        self.there_at = self.there_at.max(at + latency);
     }
 
     fn see(&mut self, at: Time, event: &Event) {
@@ -171,7 +186,7 @@ impl OnTheWay {
                 self.up_busy_until = self.sent(self.up_busy_until, at, u64::from(bytes));
                 // a ping moves nothing by itself: its answer does
                 if operation != Operation::Ping {
-                    self.there_at = self.there_at.max(self.up_busy_until + self.latency_max());
+                    self.leaves(self.up_busy_until);
                 }
             }
             Event::AckSeen { sequence, .. } => {
@@ -201,7 +216,7 @@ impl OnTheWay {
     fn reply(&mut self, at: Time, says_more: bool) {
         self.down_busy_until = self.sent(self.down_busy_until, at, 0);
         if says_more {
-            self.there_at = self.there_at.max(self.down_busy_until + self.latency_max());
+            self.leaves(self.down_busy_until);
         }
     }
 
@@ -290,6 +305,35 @@ mod tests {
         assert_eq!(up.there_at(PUBLISHER), MS(3_851));
         up.set_bandwidth(MS(3_845), PUBLISHER, 1_000);
         assert_eq!(up.there_at(PUBLISHER), MS(3_851), "it has left");
+    }
+
+    /// Latency counts once, whatever it was before, and only what has not left is stretched.
+    #[test]
+    fn a_limit_stretches_no_latency() {
+        let far = LinkSettings {
+            latency: MS(1_000),
+            jitter: Time::ZERO,
+            bits_per_second: 1_000_000_000,
+            window_bytes: 4 << 20,
+        };
+        let mut up = ways(GapMode::Ok);
+        let near = up.publishers[0].link;
+        up.publishers[0].link = far;
+        up.see(MS(1), &published(Operation::Append));
+        up.publishers[0].link = near;
+        up.set_bandwidth(MS(100), PUBLISHER, 1_000);
+        let left = up.there_at(PUBLISHER);
+        assert!(left < MS(1_002), "it has left: {left:?}");
+        let mut idle = ways(GapMode::Ok);
+        idle.set_bandwidth(MS(100), PUBLISHER, 1_000);
+        assert_eq!(idle.there_at(PUBLISHER), Time::ZERO);
+        let mut slowed = ways(GapMode::Ok);
+        slowed.set_bandwidth(MS(1), PUBLISHER, 10_000);
+        slowed.see(MS(1), &published(Operation::Append));
+        slowed.publishers[0].link.latency = MS(5_000);
+        // of 512 ms, 256 are left
+        slowed.set_bandwidth(MS(257), PUBLISHER, 1_000);
+        assert_eq!(slowed.there_at(PUBLISHER), MS(257 + 2_560 + 10));
     }
 
     #[test]
