@@ -63,12 +63,8 @@ impl Limits {
         self.end(start, u128::from(bytes) * PARTS)
     }
 
-    /// When what was to be done from `start` to `end` on the wire `before` is done here, if it begins at `again`.
-    pub(super) fn end_again(&self, before: &Self, (start, end): (Time, Time), again: Time) -> Time {
-        self.end(again, before.work(start, end))
-    }
-
-    fn end(&self, start: Time, work: u128) -> Time {
+    /// When so much work is done that begins at `start`.
+    pub(super) fn end(&self, start: Time, work: u128) -> Time {
         let (mut at, mut work) = (start, work);
         loop {
             let (picoseconds_per_byte, next) = self.rate(at);
@@ -83,8 +79,8 @@ impl Limits {
         }
     }
 
-    /// The parts of bytes that leave from `start` to `end` if the wire is busy.
-    fn work(&self, start: Time, end: Time) -> u128 {
+    /// What leaves from one moment to another of a frame of `bytes` that the wire is busy with.
+    pub(super) fn work(&self, (start, end): (Time, Time), bytes: u64) -> u128 {
         let (mut at, mut work) = (start, 0);
         while at < end {
             let (picoseconds_per_byte, next) = self.rate(at);
@@ -92,7 +88,7 @@ impl Limits {
             work += parts(next.since(at), picoseconds_per_byte);
             at = next;
         }
-        work
+        work.min(u128::from(bytes) * PARTS)
     }
 
     /// How long a byte takes at a moment, and until when that holds.
@@ -180,7 +176,7 @@ mod tests {
             let end = bare.end_of(MS(1), bytes);
             assert_eq!(wire.end_of(MS(1), bytes), end);
             assert_eq!(end, MS(1) + Time::from_nanos((bytes * 333).div_ceil(1_000)));
-            assert_eq!(wire.end_again(&bare, (MS(1), end), MS(1)), end);
+            assert_eq!(wire.end(MS(1), bare.work((MS(1), end), bytes)), end);
         }
     }
 
@@ -189,7 +185,8 @@ mod tests {
         let before = Limits::none(1_000_000);
         // 5 ms of work are left at 8 ms: two are done before the limit begins, three take four times as long,
         // of which ten milliseconds have two and a half, and the rest goes at the old rate.
-        let end = wire_with(limit(10, 20, 2_000_000)).end_again(&before, (MS(8), MS(13)), MS(8));
+        let work = before.work((MS(8), MS(13)), 5_000);
+        let end = wire_with(limit(10, 20, 2_000_000)).end(MS(8), work);
         assert_eq!(end, MS(20) + Time::from_micros(500));
     }
 

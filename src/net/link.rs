@@ -40,6 +40,8 @@ pub struct Passage {
     rest: Time,
     /// When it arrives.
     pub arrival: Time,
+    /// Its size: times are rounded, and what is left of it by them may be more.
+    bytes: u64,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -112,7 +114,8 @@ impl Link {
                 let begins = passage.begins.max(now);
                 let left = (begins, passage.leaves);
                 passage.begins = begins.max(free);
-                passage.leaves = after.end_again(&before, left, passage.begins);
+                let work = before.work(left, passage.bytes);
+                passage.leaves = after.end(passage.begins, work);
                 free = passage.leaves;
             }
             let arrival = passage.arrival.max(passage.leaves + passage.rest);
@@ -161,6 +164,7 @@ impl Link {
             leaves: self.free,
             rest,
             arrival,
+            bytes,
         }
     }
 }
@@ -173,6 +177,7 @@ impl Passage {
             leaves: arrival,
             rest: Time::ZERO,
             arrival,
+            bytes: 0,
         }
     }
 }
@@ -281,7 +286,8 @@ mod tests {
         assert_eq!(arrivals[19], US(2_990));
     }
 
-    /// Known ahead or only as it begins, a limit comes to the same.
+    /// Known ahead or only as it begins, a limit comes to the same, but for what a nanosecond of the frame
+    /// amid which it begins carries.
     #[test]
     fn a_limit_that_begins_finds_what_has_not_left() {
         let mut ahead = Link::new(US(70), 8_000_000, u64::MAX);
@@ -303,6 +309,20 @@ mod tests {
         let found: Vec<Time> = under_way.iter().map(|passage| passage.arrival).collect();
         assert_eq!(found, known);
         assert!(found.is_sorted() && found[11] > US(1_500));
+    }
+
+    /// At eight picoseconds for a byte a nanosecond carries more than a frame of 64.
+    #[test]
+    fn a_limit_finds_no_more_bytes_than_there_are() {
+        let mut link = Link::new(US(70), 1_000_000_000_000, u64::MAX);
+        let mut under_way: Vec<Passage> = (0..3)
+            .map(|_| link.passage(US(1), 64, Time::ZERO))
+            .collect();
+        link.limit(US(1), limit(1, 60_000_000, 1_000), &mut under_way);
+        let frame = US(512_000);
+        let arrival = |frames: u64| US(71) + Time::from_nanos(frame.as_nanos() * frames);
+        let found = under_way.iter().map(|passage| passage.arrival);
+        assert!(found.eq((1..=3).map(arrival)));
     }
 
     #[test]
